@@ -1,0 +1,43 @@
+PYTHON := .venv/bin/python
+
+.DEFAULT_GOAL := help
+.PHONY: help setup java venv demo test test-slow lint format bench clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: java venv ## see to Java 17, and make .venv with everything in it
+
+java:
+	@scripts/ensure_java.sh
+
+venv:
+	@scripts/setup.sh
+
+demo: setup ## join two skewed streams and show what happened
+	@.venv/bin/skewless demo
+
+test: setup ## run the tests, all but the slow ones
+	@$(PYTHON) -m pytest
+
+test-slow: setup ## run the slow tests
+	@$(PYTHON) -m pytest -m slow
+
+lint: venv ## check format, style and types
+	@$(PYTHON) -m ruff format --check
+	@$(PYTHON) -m ruff check
+	@$(PYTHON) -m mypy
+
+format: venv ## format the code and mend what can be mended
+	@$(PYTHON) -m ruff format
+	@$(PYTHON) -m ruff check --fix
+
+bench: setup ## measure against Spark's own join, and with growing state
+	@$(PYTHON) -m benchmarks.native
+	@$(PYTHON) -m benchmarks.state_growth
+
+clean: ## remove caches, builds and output; .venv stays
+	@rm -rf build dist demo-output benchmarks/.data spark-warehouse metastore_db derby.log
+	@rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} + \
+		2>/dev/null || true

@@ -1,0 +1,239 @@
+"""The layers of the package: who may import whom, read from the source without running it.
+
+`model` ← `routing, balancing, state` ← `joining` ← `spark, simulation` ← `cli`. A new module at the
+top of the package fails here until it is given its place in `MAY_IMPORT`.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).resolve().parents[1] / "src"
+PACKAGE = "skewless"
+
+LEAVES = {"durations", "faults"}
+BASE = {"errors", "model"} | LEAVES
+PARTS = {"routing", "balancing", "state"}
+ALGORITHMS = BASE | PARTS | {"joining"}
+ALL = ALGORITHMS | {"history", "spark", "simulation", "workloads", "jobfile", "cli", "__init__"}
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "errors": set(),
+    "durations": {"errors"},
+    "faults": {"errors"},
+    "model": {"errors"} | LEAVES,
+    "routing": BASE,
+    "balancing": BASE,
+    "state": BASE,
+    "joining": BASE | PARTS,
+    "history": BASE | {"state"},
+    "spark": ALGORITHMS | {"history"},
+    "simulation": ALGORITHMS | {"history"},
+    "workloads": {"errors"} | LEAVES,
+    "jobfile": ALL,
+    "cli": ALL,
+    "__init__": ALL - {"cli", "__init__"},
+}
+MAY_IMPORT_PYSPARK = {"spark", "cli"}
+
+
+def modules_of(package: Path) -> list[Path]:
+    return sorted(package.rglob("*.py"))
+
+
+def top_level(package: Path, file: Path) -> str:
+    """The module or folder right under the package that a file belongs to."""
+    return file.relative_to(package).parts[0].removesuffix(".py")
+
+
+def parts_of_package(package: Path, file: Path) -> list[str]:
+    """The dotted package that relative imports in a file start from."""
+    return [package.name, *file.relative_to(package).parts[:-1]]
+
+
+def absolute(name: str, level: int, parts: list[str]) -> str:
+    """The full name behind `level` dots and a name, or "" if the dots lead out of the package."""
+    if level == 0:
+        return name
+    base = parts[: len(parts) - level + 1]
+    return ".".join([*base, name] if name else base) if base else ""
+
+
+def imported_by_call(node: ast.Call, parts: list[str]) -> Iterator[str]:
+    """The module in `importlib.import_module("a.b")` or `__import__("a.b")`, if written out."""
+    function = node.func.attr if isinstance(node.func, ast.Attribute) else None
+    function = node.func.id if isinstance(node.func, ast.Name) else function
+    if function not in {"import_module", "__import__"} or not node.args:
+        return
+    name = node.args[0]
+    if isinstance(name, ast.Constant) and isinstance(name.value, str):
+        bare = name.value.lstrip(".")
+        yield absolute(bare, len(name.value) - len(bare), parts)
+
+
+def imports_of(package: Path, file: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of all a file imports, also inside functions and for type checking."""
+    parts = parts_of_package(package, file)
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"), str(file))):
+        names: list[str] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            source = absolute(node.module or "", node.level, parts)
+            names = [f"{source}.{alias.name}" if source else "" for alias in node.names]
+        elif isinstance(node, ast.Call):
+            names = list(imported_by_call(node, parts))
+        for name in names:
+            yield getattr(node, "lineno", 0), name
+
+
+def target_of(package: Path, name: str) -> str:
+    """The part of the project that an imported name belongs to: `__init__` for a public name."""
+    first = name.split(".")[1] if "." in name else "__init__"
+    is_module = first in MAY_IMPORT or (package / first).is_dir() or "." in name.partition(".")[2]
+    return first if is_module else "__init__"
+
+
+def faults_of_import(package: Path, importer: str, name: str) -> Iterator[str]:
+    """What is wrong with one import, if anything is."""
+    root = name.partition(".")[0]
+    if not name:
+        yield "a relative import leads out of the package"
+    elif root == "pyspark" and importer not in MAY_IMPORT_PYSPARK:
+        yield f"{importer} may not import pyspark"
+    elif root == package.name:
+        target = target_of(package, name)
+        if target not in MAY_IMPORT:
+            yield f"{importer} imports {target}, which has no layer"
+        elif target != importer and target not in MAY_IMPORT[importer]:
+            yield f"{importer} may not import {target}"
+
+
+def violations(package: Path) -> list[str]:
+    """Everything in a package that breaks the layers, as `file:line what`."""
+    found = []
+    for file in modules_of(package):
+        place = file.relative_to(package)
+        importer = top_level(package, file)
+        if importer not in MAY_IMPORT:
+            found.append(f"{place}: {importer} has no layer; give it one in MAY_IMPORT")
+            continue
+        for line, name in imports_of(package, file):
+            faults = faults_of_import(package, importer, name)
+            found += [f"{place}:{line} {fault}" for fault in faults]
+    return found
+
+
+def test_there_is_something_to_check() -> None:
+    assert modules_of(SRC / PACKAGE), f"no modules in src/{PACKAGE}"
+
+
+def test_layers_hold() -> None:
+    assert violations(SRC / PACKAGE) == []
+
+
+def test_importing_the_package_does_not_load_pyspark() -> None:
+    code = (
+        f"import sys, {PACKAGE}; "
+        "print(*sorted(m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j')))"
+    )
+    search_path = os.pathsep.join(filter(None, [str(SRC), os.environ.get("PYTHONPATH")]))
+    run = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": search_path},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.split() == []
+
+
+BAD = {
+    "errors up": ("errors.py", "from skewless.model import Move", "errors may not import model"),
+    "model up": ("model.py", "from .state import x", "model may not import state"),
+    "sideways": ("routing/a.py", "from ..state.files import x", "routing may not import state"),
+    "by name": (
+        "balancing/a.py",
+        "from skewless import routing",
+        "balancing may not import routing",
+    ),
+    "plain": ("state/a.py", "import skewless.joining.kernels", "state may not import joining"),
+    "in function": (
+        "joining/a.py",
+        "def f():\n    from ..spark import x",
+        "joining may not import spark",
+    ),
+    "for types": (
+        "simulation/deep/a.py",
+        "if TYPE_CHECKING:\n    from ...spark import x",
+        "simulation may not import spark",
+    ),
+    "workloads": ("workloads/a.py", "from ..model import x", "workloads may not import model"),
+    "history": ("history.py", "from .joining import x", "history may not import joining"),
+    "leaf": ("durations.py", "from .model import x", "durations may not import model"),
+    "public name": ("joining/a.py", "from skewless import join", "joining may not import __init__"),
+    "package": ("state/a.py", "import skewless", "state may not import __init__"),
+    "public to cli": ("__init__.py", "from .cli import main", "__init__ may not import cli"),
+    "pyspark": ("jobfile.py", "import pyspark.sql", "jobfile may not import pyspark"),
+    "pyspark late": (
+        "__init__.py",
+        "def f():\n    from pyspark.sql import DataFrame",
+        "__init__ may not import pyspark",
+    ),
+    "by call": (
+        "state/a.py",
+        "importlib.import_module('pyspark')",
+        "state may not import pyspark",
+    ),
+    "by relative call": (
+        "state/a.py",
+        "import_module('..spark.query', __package__)",
+        "state may not import spark",
+    ),
+    "out of the package": ("model.py", "from .. import x", "leads out of the package"),
+    "unknown module": ("helpers.py", "", "helpers has no layer"),
+    "unknown folder": ("misc/a.py", "", "misc has no layer"),
+    "unknown target": ("cli.py", "from .helpers import x", "cli imports helpers"),
+}
+
+
+@pytest.mark.parametrize(("file", "source", "complaint"), BAD.values(), ids=BAD.keys())
+def test_checker_finds(tmp_path: Path, file: str, source: str, complaint: str) -> None:
+    bad = tmp_path / PACKAGE / file
+    bad.parent.mkdir(parents=True)
+    bad.write_text(source, encoding="utf-8")
+    found = violations(tmp_path / PACKAGE)
+    assert len(found) == 1
+    assert complaint in found[0]
+
+
+GOOD = {
+    "model": ("model.py", "from skewless.errors import ArgumentError"),
+    "own folder": (
+        "routing/a.py",
+        "from . import base\nfrom .base import x\nimport skewless.routing",
+    ),
+    "leaf": ("state/a.py", "from .. import faults\nfrom ..durations import parse"),
+    "down": ("simulation/a.py", "from ..joining.kernels import x\nfrom ..balancing import y"),
+    "spark": ("spark/a.py", "from pyspark.sql import DataFrame\nfrom ..joining import two_way"),
+    "late": ("__init__.py", "def f():\n    from .spark import query"),
+    "cli": ("cli.py", "import skewless as sk\nfrom skewless import join\nimport pyspark"),
+    "others": ("workloads/a.py", "import numpy as np\nimport pysparkling"),
+}
+
+
+@pytest.mark.parametrize(("file", "source"), GOOD.values(), ids=GOOD.keys())
+def test_checker_accepts(tmp_path: Path, file: str, source: str) -> None:
+    good = tmp_path / PACKAGE / file
+    good.parent.mkdir(parents=True)
+    good.write_text(source, encoding="utf-8")
+    assert violations(tmp_path / PACKAGE) == []
