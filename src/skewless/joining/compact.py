@@ -1,0 +1,88 @@
+"""An instance's share of a compaction: its rows of some segments, written anew as one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from skewless import faults
+from skewless.joining.kernels import frozen, sort_order
+from skewless.joining.two_way import Run, clip, part_of, touches
+from skewless.model import FAR_US, BatchPlan, JoinSpec, SegmentInfo
+from skewless.state.files import Folder
+from skewless.state.segments import Rows, SegmentCache, write_segment
+
+SEGMENT_ROWS_MAX = 8_000_000  # keeps a column of strings below Arrow's 2 GiB
+
+
+def compact(
+    spec: JoinSpec, plan: BatchPlan, instance: int, cache: SegmentCache
+) -> Iterator[SegmentInfo]:
+    """Rewrite this instance's share of every group that the plan says; leave out what is late or
+    expired. The sources stay as they are until a commit no longer lists them."""
+    folder = Folder(plan.root)
+    for group in plan.compact:
+        side = group[0].side
+        rows = _gather(spec, plan, instance, cache, group)
+        if rows is None:
+            continue
+        for begin in range(0, len(rows), SEGMENT_ROWS_MAX):
+            end = min(begin + SEGMENT_ROWS_MAX, len(rows))
+            piece = Rows(
+                rows.hashes[begin:end],
+                rows.times[begin:end],
+                [c.slice(begin, end - begin) for c in rows.columns],
+            )
+            yield write_segment(
+                folder,
+                side,
+                spec.side(side).schema,
+                piece,
+                floor_us=-FAR_US,
+                level=max(s.level for s in group) + 1,
+                batch_id=plan.batch_id,
+            )
+            faults.reach("compaction.written", plan.batch_id)
+
+
+def _gather(
+    spec: JoinSpec,
+    plan: BatchPlan,
+    instance: int,
+    cache: SegmentCache,
+    group: tuple[SegmentInfo, ...],
+) -> Rows | None:
+    folder, side = Folder(plan.root), group[0].side
+    kept: list[Run] = []
+    for unit in plan.routing.units[instance]:
+        for segment in (s for s in group if touches(s, unit)):
+            rows = cache.rows(folder, segment, spec.side(side).time)
+            run = part_of(clip(Run(rows.hashes, rows.times, rows.columns, 0), unit), unit)
+            floor_us = max(segment.floor_us, plan.keep_after_us[side])
+            kept.append(_alive(run, floor_us))
+    kept = [run for run in kept if len(run)]
+    if not kept:
+        return None
+    hashes = np.concatenate([run.hashes for run in kept])
+    times = np.concatenate([run.times for run in kept])
+    order = sort_order(frozen(hashes), frozen(times))
+    indices = pa.array(order)
+    columns = [
+        pa.chunked_array([run.columns[i] for run in kept]).take(indices).combine_chunks()
+        for i in range(len(kept[0].columns))
+    ]
+    return Rows(hashes[order], times[order], [_one_array(c) for c in columns])
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+
+
+def _alive(run: Run, floor_us: int) -> Run:
+    keep = run.times >= floor_us
+    if keep.all():
+        return run
+    mask = pa.array(keep)
+    return Run(run.hashes[keep], run.times[keep], [c.filter(mask) for c in run.columns], 0)

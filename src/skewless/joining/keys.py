@@ -1,0 +1,153 @@
+"""Keys of rows: their hash, and the exact comparison that a hash cannot give.
+
+A band column ``|left - right| <= width`` is hashed by the *cell* its value falls in. Cells are wide
+enough that partners are in the same or in neighbouring cells, so a row is stored under one cell
+and probes three.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from skewless.joining.kernels import Ints, UInts, frozen, mix_bytes, mix_words
+from skewless.model import BandColumn, KeyColumn, SideSpec
+
+# In float arithmetic cells are wider than the band, so that rounding cannot push partners further
+# than one cell apart as long as cell numbers stay below 2^48; values beyond share the last cell.
+FLOAT_CELL = 1.5
+CELL_MAX = 1 << 48
+
+
+def is_exact(side: SideSpec) -> bool:
+    """Whether equal hashes already mean equal keys (one key that fits 64 bits, mixed by a
+    bijection), so that pairs need no comparison."""
+    return not side.bands and len(side.keys) == 1 and _is_word(side.keys[0].type)
+
+
+def _is_word(kind: pa.DataType) -> bool:
+    return not (pt.is_decimal(kind) or _is_bytes(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    checks = (pt.is_string, pt.is_binary, pt.is_large_string, pt.is_large_binary)
+    return any(check(kind) for check in checks)
+
+
+def words(column: pa.Array, kind: pa.DataType) -> list[UInts]:
+    """A fixed-width column without nulls as 64-bit words that are equal where values are.
+    As in Spark, NaN equals NaN and -0.0 equals 0.0 in a key."""
+    if column.type != kind:
+        column = column.cast(kind)
+    if pt.is_boolean(kind):
+        return [column.cast(pa.uint8()).to_numpy().astype(np.uint64)]
+    if pt.is_floating(kind):
+        values = column.cast(pa.float64()).to_numpy() + 0.0
+        values = np.where(np.isnan(values), np.nan, values)
+        return [values.view(np.uint64)]
+    if pt.is_decimal(kind):
+        raw = np.frombuffer(column.buffers()[1], np.uint64)
+        both = raw[2 * column.offset : 2 * (column.offset + len(column))]
+        return [np.ascontiguousarray(both[0::2]), np.ascontiguousarray(both[1::2])]
+    return [integers(column).view(np.uint64)]
+
+
+def integers(column: pa.Array) -> Ints:
+    """Integers, dates, times and intervals as int64."""
+    if pt.is_timestamp(column.type) or pt.is_duration(column.type):
+        column = column.view(pa.int64())
+    elif pt.is_date32(column.type):
+        column = column.view(pa.int32())
+    values: Ints = column.to_numpy().astype(np.int64, copy=False)
+    return values
+
+
+def hash_keys(columns: list[pa.Array], side: SideSpec, cells: Ints | None) -> UInts:
+    """The hash of each row's key: its equality columns and, in a band join, a cell."""
+    rows = len(columns[0]) if columns else len(cells) if cells is not None else 0
+    hashes = np.zeros(rows, np.uint64)
+    for column, key in zip(columns, side.keys, strict=True):
+        if _is_bytes(key.type):
+            mix_bytes(hashes, *_bytes_of(column, key.type))
+        else:
+            for word in words(column, key.type):
+                mix_words(hashes, frozen(word))
+    if cells is not None:
+        mix_words(hashes, frozen(cells.view(np.uint64)))
+    return hashes
+
+
+def _bytes_of(column: pa.Array, kind: pa.DataType) -> tuple[Ints, npt.NDArray[np.uint8]]:
+    if column.type != kind:
+        column = column.cast(kind)
+    width = np.int64 if pt.is_large_string(kind) or pt.is_large_binary(kind) else np.int32
+    _, offsets, data = column.buffers()
+    ends = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
+    raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return frozen(ends.astype(np.int64)), frozen(raw)
+
+
+def cells_of(column: pa.Array, band: BandColumn) -> Ints:
+    """The cell each value of a band column falls in; partners are at most one cell apart."""
+    if pt.is_floating(band.type) or pt.is_decimal(band.type):
+        values = _as_floats(column)
+        if band.width == 0:
+            return values.view(np.int64)
+        with np.errstate(over="ignore"):
+            number = np.floor(values / (float(band.width) * FLOAT_CELL))
+        return np.clip(number, -CELL_MAX, CELL_MAX).astype(np.int64)
+    numbers = integers(column)
+    return numbers if band.width == 0 else numbers // np.int64(int(band.width))
+
+
+def _as_floats(column: pa.Array) -> npt.NDArray[np.float64]:
+    values: npt.NDArray[np.float64] = column.cast(pa.float64()).to_numpy() + 0.0
+    return values
+
+
+def nan_rows(column: pa.Array) -> npt.NDArray[np.bool_] | None:
+    """Which rows of a band column without nulls are NaN; None where the type has no NaN."""
+    return np.isnan(_as_floats(column)) if pt.is_floating(column.type) else None
+
+
+def probed_cells(cells: Ints, band: BandColumn) -> list[Ints]:
+    """The cells that partners of these rows may be stored under."""
+    return [cells] if band.width == 0 else [cells - 1, cells, cells + 1]
+
+
+def keys_equal(
+    left: list[pa.Array], right: list[pa.Array], keys: tuple[KeyColumn, ...]
+) -> npt.NDArray[np.bool_]:
+    """Whether the keys of two lists of rows are equal, row by row."""
+    equal = np.ones(len(left[0]) if left else 0, np.bool_)
+    for a, b, key in zip(left, right, keys, strict=True):
+        if _is_bytes(key.type):
+            same = pc.equal(a.cast(key.type), b.cast(key.type))
+            equal &= same.to_numpy(zero_copy_only=False)
+        else:
+            for u, v in zip(words(a, key.type), words(b, key.type), strict=True):
+                equal &= u == v
+    return equal
+
+
+def within_band(left: pa.Array, right: pa.Array, band: BandColumn) -> npt.NDArray[np.bool_]:
+    """Whether ``|left - right| <= width``, row by row, exact for the type both are compared in."""
+    if pt.is_decimal(band.type):
+        # 60 digits hold any difference of 38-digit numbers and the scale of the width.
+        width = pa.scalar(Decimal(str(band.width)))
+        wide = pa.decimal256(60, max(band.type.scale, width.type.scale))
+        difference = pc.abs(pc.subtract(left.cast(wide), right.cast(wide)))
+        close = pc.less_equal(difference, width.cast(pa.decimal256(61, wide.scale)))
+        return np.asarray(close.to_numpy(zero_copy_only=False), np.bool_)
+    if pt.is_floating(band.type):
+        with np.errstate(invalid="ignore", over="ignore"):
+            return np.asarray(np.abs(_as_floats(left) - _as_floats(right)) <= float(band.width))
+    x, y = integers(left), integers(right)
+    # The distance of two 64-bit integers needs 64 bits without a sign.
+    u, v = x.view(np.uint64), y.view(np.uint64)
+    return np.asarray(np.where(x > y, u - v, v - u) <= np.uint64(int(band.width)))

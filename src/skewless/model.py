@@ -1,0 +1,341 @@
+"""The values that the parts of skewless hand to one another. All frozen, all picklable.
+
+A join is described once by a `JoinSpec`. State is a list of `SegmentInfo`. A batch is planned by a
+`BatchPlan` and told about by a `BatchReport`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Literal
+
+import pyarrow as pa
+
+Side = Literal["left", "right"]
+SIDES: tuple[Side, Side] = ("left", "right")
+
+HASH_MAX = (1 << 64) - 1
+FAR_US = 1 << 62  # further than any event time: "no bound"
+
+
+class Unbounded(Enum):
+    """The type of `UNBOUNDED`."""
+
+    UNBOUNDED = "unbounded"
+
+    def __repr__(self) -> str:
+        return "sk.UNBOUNDED"
+
+
+UNBOUNDED = Unbounded.UNBOUNDED
+
+
+@dataclass(frozen=True)
+class Band:
+    """A condition ``|left - right| <= width`` as the user wrote it; made by `sk.band`."""
+
+    left: str
+    right: str
+    width: object
+
+
+def band(left: str, right: str, width: object) -> Band:
+    """Join rows whose columns are at most `width` apart: ``|left - right| <= width``.
+
+    `width` is a number for numeric columns, a duration ("5 seconds") for timestamps and a number of
+    whole days ("2 days") for dates. A wider band compares more rows: all that
+    lie within about twice the width.
+
+    >>> band("price", "quote", width=0.5)
+    Band(left='price', right='quote', width=0.5)
+    """
+    return Band(left, right, width)
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column compared for equality: where it is in its side, and the type both sides share."""
+
+    index: int
+    type: pa.DataType
+
+
+@dataclass(frozen=True)
+class BandColumn:
+    """A column compared by distance. `width` counts units of the column (microseconds for
+    times, days for dates)."""
+
+    index: int
+    type: pa.DataType
+    width: int | float | Decimal
+
+
+@dataclass(frozen=True)
+class SideSpec:
+    """One input of a join: its columns and the part each plays."""
+
+    schema: pa.Schema
+    keys: tuple[KeyColumn, ...]
+    bands: tuple[BandColumn, ...]
+    time: int | None
+    late_us: int
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of the result: the input side and column it is taken from."""
+
+    side: Side
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """What is joined with what: ``left.time + lower <= right.time <= left.time + upper``."""
+
+    left: SideSpec
+    right: SideSpec
+    lower_us: int
+    upper_us: int
+    output: tuple[OutputColumn, ...]
+    drop_null_times: bool = False
+
+    def side(self, side: Side) -> SideSpec:
+        return self.left if side == "left" else self.right
+
+    @property
+    def bounded(self) -> bool:
+        return self.upper_us < FAR_US
+
+    def partner_bounds(self, prober: Side) -> tuple[int, int]:
+        """The interval around a prober's time in which its partner's time lies."""
+        if prober == "left":
+            return self.lower_us, self.upper_us
+        return -self.upper_us, -self.lower_us
+
+    def keep_after_us(self, side: Side, watermark_us: int) -> int:
+        """Rows of `side` older than this can meet no row at or after the watermark."""
+        after = watermark_us - self.upper_us if side == "left" else watermark_us + self.lower_us
+        return max(after, -FAR_US)
+
+    def output_schema(self) -> pa.Schema:
+        fields = [self.side(c.side).schema.field(c.index).with_name(c.name) for c in self.output]
+        return pa.schema([f.with_nullable(True).remove_metadata() for f in fields])
+
+    def fingerprint(self) -> dict[str, str]:
+        """What must stay the same for a checkpoint to be continued, in words people understand."""
+
+        def columns(side: SideSpec) -> str:
+            return ", ".join(f"{f.name} {f.type}" for f in side.schema)
+
+        def keys(side: SideSpec) -> str:
+            parts = [f"{side.schema.field(k.index).name} as {k.type}" for k in side.keys]
+            parts += [f"{side.schema.field(b.index).name} ± {b.width}" for b in side.bands]
+            return ", ".join(parts)
+
+        def time(side: SideSpec) -> str:
+            return "none" if side.time is None else str(side.schema.field(side.time).name)
+
+        facts = {"kind": "two-way join"}
+        for name, side in (("left", self.left), ("right", self.right)):
+            facts[f"{name} columns"] = columns(side)
+            facts[f"{name} keys"] = keys(side)
+            facts[f"{name} time"] = time(side)
+        within = f"{self.lower_us} to {self.upper_us} microseconds" if self.bounded else "unbounded"
+        return facts | {"within": within}
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """A sorted, immutable file of stored rows.
+
+    `floor_us` is the watermark when its rows arrived: older rows in it came too late and do not
+    count. `level` is how often its rows were compacted, `batch_id` when they were last written.
+    """
+
+    name: str
+    side: Side
+    rows: int
+    bytes: int
+    crc32: int
+    hash_min: int
+    hash_max: int
+    time_min_us: int
+    time_max_us: int
+    floor_us: int = -FAR_US
+    level: int = 0
+    batch_id: int = -1
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> SegmentInfo:
+        return SegmentInfo(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class HeavyKey:
+    """A key that stands out: its value, and the rows it had in a batch."""
+
+    value: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What one task found in its part of a batch, and the segment it made of it."""
+
+    side: Side
+    segment: SegmentInfo | None
+    probe_file: str | None = None
+    rows: int = 0
+    null_keys: int = 0
+    null_times: int = 0
+    nan_bands: int = 0
+    time_max_us: int | None = None
+    heavy_keys: tuple[HeavyKey, ...] = ()
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Arrival:
+        data = dict(data)
+        segment = data.pop("segment")
+        heavy = tuple(HeavyKey(**k) for k in data.pop("heavy_keys"))
+        return Arrival(
+            segment=None if segment is None else SegmentInfo.from_json(segment),
+            heavy_keys=heavy,
+            **data,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class WorkUnit:
+    """A share of the work: the rows whose hash is in [hash_min, hash_max], and of those that are
+    *stored*, part number `part` of `parts` equal ones. Probing rows are never divided, so every
+    prober meets every stored row in exactly one unit."""
+
+    hash_min: int = 0
+    hash_max: int = HASH_MAX
+    part: int = 0
+    parts: int = 1
+
+
+@dataclass(frozen=True)
+class RoutingTable:
+    """Which instance works on what: `units[i]` is the work of instance i."""
+
+    strategy: str
+    slots: int
+    units: tuple[tuple[WorkUnit, ...], ...]
+
+    @property
+    def instances(self) -> int:
+        return len(self.units)
+
+
+@dataclass(frozen=True)
+class RunRef:
+    """A segment that takes part in a batch, and, for new rows of a band join, its probe file."""
+
+    segment: SegmentInfo
+    probe_file: str | None = None
+
+
+@dataclass(frozen=True)
+class BatchPlan:
+    """All that the instances need to know to work on one batch."""
+
+    batch_id: int
+    root: str
+    watermark_us: int
+    keep_after_us: dict[Side, int]
+    routing: RoutingTable
+    new: tuple[RunRef, ...]
+    old: tuple[SegmentInfo, ...]
+    compact: tuple[tuple[SegmentInfo, ...], ...] = ()
+    report_folder: str = ""
+
+    def new_of(self, side: Side) -> list[RunRef]:
+        return [r for r in self.new if r.segment.side == side]
+
+    def old_of(self, side: Side) -> list[SegmentInfo]:
+        return [s for s in self.old if s.side == side]
+
+
+@dataclass(frozen=True)
+class InstanceLoad:
+    """What one instance did in one batch. `rows` probed and stored, `pairs` compared."""
+
+    instance: int
+    rows: int = 0
+    pairs: int = 0
+    matches: int = 0
+    late_left: int = 0
+    late_right: int = 0
+    time_ms: float = 0.0
+
+
+@dataclass(frozen=True)
+class Decision:
+    """A change of the routing that was proposed, and what became of it."""
+
+    kind: str
+    subject: str
+    source: str
+    target: str
+    reason: str
+    accepted: bool
+
+
+@dataclass(frozen=True)
+class KeyShare:
+    """A heavy key by value, with its share of the batch's rows."""
+
+    value: str
+    share: float
+
+
+@dataclass(frozen=True)
+class BatchReport:
+    """What happened in one micro-batch."""
+
+    batch_id: int
+    rows_left: int
+    rows_right: int
+    late: int
+    null_keys: int
+    null_times: int
+    nan_bands: int
+    matches: int
+    duration_ms: float
+    phases_ms: dict[str, float]
+    state_rows: int
+    state_bytes: int
+    segments: int
+    watermark_us: int | None
+    instances: tuple[InstanceLoad, ...] = ()
+    heavy_keys: tuple[KeyShare, ...] = ()
+    decisions: tuple[Decision, ...] = field(default=())
+
+    @property
+    def busiest_over_mean(self) -> float:
+        """Time of the busiest instance over the mean: 1.0 is perfect balance."""
+        times = [load.time_ms for load in self.instances]
+        return max(times) * len(times) / sum(times) if sum(times) > 0 else 1.0
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> BatchReport:
+        data = {k: v for k, v in data.items() if k != "busiest_over_mean"}
+        data["instances"] = tuple(InstanceLoad(**i) for i in data["instances"])
+        data["heavy_keys"] = tuple(KeyShare(**k) for k in data["heavy_keys"])
+        data["decisions"] = tuple(Decision(**d) for d in data["decisions"])
+        return BatchReport(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self) | {"busiest_over_mean": round(self.busiest_over_mean, 4)}

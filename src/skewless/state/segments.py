@@ -1,0 +1,163 @@
+"""Segments: immutable files of stored rows, sorted by (key hash, event time).
+
+A segment is an Arrow IPC file with one record batch. Its first column is the key hash (uint64); the
+columns of the input follow as they came. It is written once, under a name nobody knows before a
+commit lists it, and read back by memory-mapping: nothing is decoded, nothing is rebuilt.
+"""
+
+from __future__ import annotations
+
+import uuid
+import zlib
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skewless import faults
+from skewless.errors import StateDamagedError, StateFormatError
+from skewless.model import SegmentInfo, Side
+from skewless.state.files import Folder
+
+FORMAT = b"1"
+FORMAT_KEY = b"skewless.segment"
+HASH_FIELD = pa.field("__hash", pa.uint64(), nullable=False)
+SEGMENTS = "segments"
+
+REPAIR = (
+    "The state cannot be trusted any more: restore the checkpoint folder from a backup, or start "
+    "with a new checkpointLocation (the sources are then read anew from their starting offsets)."
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a segment: key hashes, event times (microseconds) and columns as they came."""
+
+    hashes: npt.NDArray[np.uint64]
+    times: npt.NDArray[np.int64]
+    columns: list[pa.Array]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+
+def write_segment(
+    folder: Folder,
+    side: Side,
+    schema: pa.Schema,
+    rows: Rows,
+    *,
+    floor_us: int,
+    level: int,
+    batch_id: int,
+) -> SegmentInfo:
+    """Write sorted rows as a new segment."""
+    name = f"{SEGMENTS}/{side}-{uuid.uuid4().hex}.arrow"
+    fields = [HASH_FIELD, *(schema.field(i) for i in range(len(schema)))]
+    described = pa.schema(fields, metadata={FORMAT_KEY: FORMAT})
+    batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
+    data = _ipc_bytes(batch)
+    faults.reach("segment.begun")
+    folder.write(name, data)
+    faults.reach("segment.written")
+    return SegmentInfo(
+        name=name,
+        side=side,
+        rows=len(rows),
+        bytes=data.size,
+        crc32=zlib.crc32(data),
+        hash_min=int(rows.hashes[0]),
+        hash_max=int(rows.hashes[-1]),
+        time_min_us=int(rows.times.min()),
+        time_max_us=int(rows.times.max()),
+        floor_us=floor_us,
+        level=level,
+        batch_id=batch_id,
+    )
+
+
+def _ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return sink.getvalue()
+
+
+def write_arrays(folder: Folder, name: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
+    """Write plain columns for use within one batch."""
+    folder.write(name, _ipc_bytes(pa.record_batch({k: pa.array(v) for k, v in arrays.items()})))
+
+
+def read_arrays(folder: Folder, name: str) -> dict[str, npt.NDArray[Any]]:
+    """Columns written by `write_arrays`."""
+    with pa.ipc.open_file(folder.map(name)) as reader:
+        batch = reader.get_batch(0)
+    return {n: batch.column(i).to_numpy() for i, n in enumerate(batch.schema.names)}
+
+
+def read_segment(folder: Folder, segment: SegmentInfo, time_index: int | None) -> Rows:
+    """The rows of a segment, mapped into memory. A file of the wrong size is refused here; its
+    content is checked by `verify_segments` when a query starts."""
+    size = folder.size(segment.name)
+    if size != segment.bytes:
+        what = "is missing" if size is None else f"has {size} bytes, {segment.bytes} were committed"
+        raise StateDamagedError(f"{folder.path(segment.name)} {what}. {REPAIR}")
+    with pa.ipc.open_file(folder.map(segment.name)) as reader:
+        found = (reader.schema.metadata or {}).get(FORMAT_KEY)
+        if found != FORMAT:
+            raise StateFormatError(
+                f"{folder.path(segment.name)} is of segment format {found!r}; this version of "
+                f"skewless reads {FORMAT!r}. Upgrade skewless, or start a new checkpoint."
+            )
+        batch = reader.get_batch(0)
+    columns = batch.columns
+    return Rows(columns[0].to_numpy(), times_of(columns[1:], time_index, len(batch)), columns[1:])
+
+
+def times_of(columns: list[pa.Array], time_index: int | None, rows: int) -> npt.NDArray[np.int64]:
+    """Event times in microseconds; all zero where the join knows no time."""
+    if time_index is None:
+        return np.zeros(rows, np.int64)
+    times: npt.NDArray[np.int64] = columns[time_index].view(pa.int64()).to_numpy()
+    return times
+
+
+def verify_segment(folder: Folder, segment: SegmentInfo) -> None:
+    """Compare a segment with the size and checksum in its commit."""
+    size = folder.size(segment.name)
+    if size is None:
+        raise StateDamagedError(f"{folder.path(segment.name)} is missing. {REPAIR}")
+    crc32 = zlib.crc32(folder.map(segment.name).read_buffer()) if size == segment.bytes else None
+    if crc32 != segment.crc32:
+        raise StateDamagedError(
+            f"{folder.path(segment.name)} was truncated or altered: {size} bytes with checksum "
+            f"{crc32}, committed were {segment.bytes} with {segment.crc32}. {REPAIR}"
+        )
+
+
+class SegmentCache:
+    """Segments that this process has mapped. Workers come and go: nothing depends on a hit."""
+
+    def __init__(self, most: int = 512) -> None:
+        self._most = most
+        self._rows: OrderedDict[str, Rows] = OrderedDict()
+
+    def rows(self, folder: Folder, segment: SegmentInfo, time_index: int | None) -> Rows:
+        key = folder.path(segment.name)
+        if key not in self._rows:
+            self._rows[key] = read_segment(folder, segment, time_index)
+        self._rows.move_to_end(key)
+        while len(self._rows) > self._most:
+            self._rows.popitem(last=False)
+        return self._rows[key]
+
+    def keep_only(self, folder: Folder, segments: set[str]) -> None:
+        """Let go of this folder's other segments, so that deleted files free their space."""
+        wanted = {folder.path(name) for name in segments}
+        prefix = folder.path(SEGMENTS)
+        for key in [k for k in self._rows if k.startswith(prefix) and k not in wanted]:
+            del self._rows[key]
