@@ -1,0 +1,269 @@
+"""`sk.join`: from arguments to a join that can be started."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
+
+from skewless.durations import parse_duration_us
+from skewless.errors import ArgumentError
+from skewless.joining.runtime import JoinRuntime
+from skewless.model import FAR_US, UNBOUNDED, Arrival, JoinSpec
+from skewless.routing import Hash, Routing
+from skewless.spark import columns
+from skewless.spark.query import joined
+from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_function
+from skewless.state.files import qualify
+
+if TYPE_CHECKING:
+    from skewless.spark.writer import JoinWriter
+
+HOWS = ("inner",)
+NULL_TIMES = ("error", "drop")
+SLOTS_PER_INSTANCE = 16
+SLOTS_MIN = 64
+
+
+def join(
+    left: DataFrame,
+    right: DataFrame,
+    on: object,
+    *,
+    left_time: str | None = None,
+    right_time: str | None = None,
+    within: object,
+    late: object = None,
+    how: str = "inner",
+    where: str | Column | None = None,
+    balance: Routing | str = "auto",
+    instances: int | None = None,
+    slots: int | None = None,
+    suffixes: tuple[str, str] = ("", "_right"),
+    on_null_time: str = "error",
+) -> Joined:
+    """Join two streams (or two static DataFrames) on equal or near keys within a time bound.
+
+    Parameters
+    ----------
+    left, right
+        Two streaming DataFrames from any source, or two static ones.
+    on
+        ``"k"``, ``["k1", "k2"]``, ``[("left_k", "right_k")]``, ``sk.band("lx", "rx", width)``, or a
+        list of these.
+    left_time, right_time
+        The event-time columns.
+    within
+        ``"10 minutes"``: the times differ by at most that. ``("-1 minute", "10 minutes")``:
+        ``left_time - 1 minute <= right_time <= left_time + 10 minutes``. ``sk.UNBOUNDED``: any
+        times; the state then grows for ever. A longer bound keeps more state.
+    late
+        How far a row may lie behind the latest of its side, ``"1 minute"`` or one per side. Longer
+        waits for more stragglers and keeps more state. Later rows are dropped and counted. Default:
+        "0 seconds", and for UNBOUNDED joins: no row is late.
+    how
+        ``"inner"``.
+    where
+        A further SQL condition over the output columns.
+    balance
+        ``sk.Hash()`` (also "auto"), ``sk.ContRand(groups)`` or ``sk.Broadcast()``: who works on
+        which rows. The result is the same.
+    instances, slots
+        How many tasks work on a batch, and into how many ranges the keys are divided. Default: the
+        session's parallelism, and 16 slots per instance but at least 64.
+    suffixes
+        Added to the names of columns that both sides have.
+    on_null_time
+        ``"error"`` stops the query at a row without event time, ``"drop"`` drops and counts it.
+
+    >>> joined = sk.join(orders, tracks, on="cell", left_time="ordered_at",
+    ...                  right_time="seen_at", within="10 minutes")        # doctest: +SKIP
+    """
+    if how not in HOWS:
+        raise ArgumentError("how", how, f"one of: {', '.join(map(repr, HOWS))}")
+    if on_null_time not in NULL_TIMES:
+        raise ArgumentError("on_null_time", on_null_time, "'error' or 'drop'")
+    a, b = columns.Input(left, "left"), columns.Input(right, "right")
+    if left.isStreaming != right.isStreaming:
+        static = "right" if left.isStreaming else "left"
+        raise ArgumentError(static, "a static DataFrame", "streaming, as the other input is")
+    conditions = columns.parse_on(on)
+    left_keys, right_keys, left_bands, right_bands = columns.resolve_keys(a, b, conditions)
+    lower, upper = _parse_within(within)
+    times = _resolve_times(a, left_time, b, right_time, unbounded=within is UNBOUNDED)
+    lates = _parse_late(late, unbounded=within is UNBOUNDED)
+    output = columns.output_columns(a, b, conditions, suffixes)
+    spec = JoinSpec(
+        left=columns.side_spec(a, left_keys, left_bands, times[0], lates[0]),
+        right=columns.side_spec(b, right_keys, right_bands, times[1], lates[1]),
+        lower_us=lower,
+        upper_us=upper,
+        output=output,
+        drop_null_times=on_null_time == "drop",
+    )
+    fields = [(a if c.side == "left" else b).fields[c.index] for c in output]
+    schema = StructType(
+        [StructField(c.name, f.dataType) for c, f in zip(output, fields, strict=True)]
+    )
+    routing, (count, ranges) = _parse_balance(balance), _parse_sizes(instances, slots)
+    result = Joined(left, right, spec, schema, routing, where, count, ranges)
+    _check_where(result)
+    return result
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A join that is described but not running: write it with `writeStream`, or, when the inputs
+    are static, take the result with `toDF`."""
+
+    left: DataFrame
+    right: DataFrame
+    spec: JoinSpec
+    schema: StructType
+    routing: Routing
+    where: str | Column | None
+    instances: int | None
+    slots: int | None
+
+    @property
+    def columns(self) -> list[str]:
+        return list(self.schema.names)
+
+    @property
+    def isStreaming(self) -> bool:
+        return bool(self.left.isStreaming)
+
+    @property
+    def sparkSession(self) -> SparkSession:
+        return self.left.sparkSession
+
+    @property
+    def writeStream(self) -> JoinWriter:
+        """A writer with the methods of PySpark's DataStreamWriter."""
+        from skewless.spark.writer import JoinWriter
+
+        if not self.isStreaming:
+            raise ArgumentError("writeStream", "static inputs", "used on streams; see toDF()")
+        return JoinWriter(self)
+
+    def toDF(self, workdir: str | None = None) -> DataFrame:
+        """Join static inputs to the end and return the result.
+
+        The sorted inputs lie in `workdir` as long as the result is in use; on a cluster it must be
+        a folder that all machines reach. Default: a temporary folder, removed when Python exits.
+        """
+        if self.isStreaming:
+            raise ArgumentError("toDF", "streaming inputs", "used on static ones; see writeStream")
+        root = qualify(workdir) if workdir else tempfile.mkdtemp(prefix="skewless-")
+        if workdir is None:
+            atexit.register(shutil.rmtree, root, ignore_errors=True)
+        runtime = self.runtime(root)
+        runtime.open()
+        session = self.sparkSession
+        arrivals = [Arrival.from_json(json.loads(r[0])) for r in self.arrivals(root).collect()]
+        plan = runtime.plan(0, arrivals)
+        return joined(session, runtime, self.schema, plan, self.where)
+
+    def arrivals(self, root: str) -> DataFrame:
+        """The first half of a batch: both inputs sorted and stored, one row per segment. A side
+        uses at most as many tasks as the session can run at once: more would only make more files."""
+        tasks = parallelism(self.sparkSession)
+        left, right = self.left.coalesce(tasks), self.right.coalesce(tasks)
+        left = left.mapInArrow(ingest_function(self.spec, "left", root), ARRIVAL_SCHEMA)
+        right = right.mapInArrow(ingest_function(self.spec, "right", root), ARRIVAL_SCHEMA)
+        return left.unionAll(right)
+
+    def runtime(self, root: str, **options: int) -> JoinRuntime:
+        instances = self.instances or parallelism(self.sparkSession)
+        slots = self.slots or max(SLOTS_MIN, SLOTS_PER_INSTANCE * instances)
+        return JoinRuntime(root, self.spec, self.routing, instances, slots, **options)
+
+
+_parallelism: dict[int, int] = {}
+
+
+def parallelism(session: SparkSession) -> int:
+    """How many tasks the session runs at once, asked so that it works under Spark Connect too."""
+    key = id(session)
+    if key not in _parallelism:
+        ids = session.range(0, 1 << 16).select(F.spark_partition_id().alias("p"))
+        _parallelism[key] = int(ids.agg(F.max("p")).collect()[0][0]) + 1
+    return _parallelism[key]
+
+
+def _parse_within(within: object) -> tuple[int, int]:
+    if within is UNBOUNDED:
+        return -FAR_US, FAR_US
+    if isinstance(within, tuple | list):
+        if len(within) != 2:
+            raise ArgumentError("within", within, "a duration, (lower, upper) or sk.UNBOUNDED")
+        lower, upper = (parse_duration_us(w, "within", allow_negative=True) for w in within)
+        if lower > upper:
+            raise ArgumentError("within", within, "(lower, upper) with lower <= upper")
+        return lower, upper
+    bound = parse_duration_us(within, "within")
+    return -bound, bound
+
+
+def _parse_late(late: object, *, unbounded: bool) -> tuple[int, int]:
+    if late is None:
+        return (FAR_US, FAR_US) if unbounded else (0, 0)
+    if isinstance(late, tuple | list):
+        if len(late) != 2:
+            raise ArgumentError("late", late, "a duration, or two: (left, right)")
+        return parse_duration_us(late[0], "late"), parse_duration_us(late[1], "late")
+    bound = parse_duration_us(late, "late")
+    return bound, bound
+
+
+def _resolve_times(
+    a: columns.Input, left: str | None, b: columns.Input, right: str | None, *, unbounded: bool
+) -> tuple[int | None, int | None]:
+    if unbounded and left is None and right is None:
+        return None, None
+    times = columns.resolve_time(a, left, "left_time"), columns.resolve_time(b, right, "right_time")
+    if a.type_of(times[0]) != b.type_of(times[1]):
+        told = f"{a.told(times[0])} and {b.told(times[1])}"
+        raise ArgumentError("right_time", told, "of the same type as `left_time`; cast one of them")
+    return times
+
+
+def _parse_balance(balance: object) -> Routing:
+    if isinstance(balance, Routing):
+        return balance
+    if balance == "auto":
+        return Hash()
+    accepted = "'auto', sk.Hash(), sk.ContRand(groups=...) or sk.Broadcast()"
+    raise ArgumentError("balance", balance, accepted)
+
+
+def _parse_sizes(instances: object, slots: object) -> tuple[int | None, int | None]:
+    sizes: list[int | None] = []
+    for name, value in (("instances", instances), ("slots", slots)):
+        if value is not None and (
+            not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65_536
+        ):
+            raise ArgumentError(name, value, "a whole number from 1 to 65536, or None")
+        sizes.append(value)
+    return sizes[0], sizes[1]
+
+
+def _check_where(result: Joined) -> None:
+    """Have Spark analyse the condition on an empty result, so that a mistake shows now."""
+    if result.where is None:
+        return
+    empty: list[Any] = []
+    try:
+        frame = result.sparkSession.createDataFrame(empty, result.schema)
+        _ = frame.where(result.where).schema
+    except (AnalysisException, TypeError) as error:
+        accepted = f"a condition over the columns {', '.join(result.columns)} ({error})"
+        raise ArgumentError("where", str(result.where), accepted) from error

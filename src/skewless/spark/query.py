@@ -1,0 +1,80 @@
+"""A micro-batch on Spark: two jobs and a commit.
+
+Job 1 is the streaming plan itself, whose tasks have sorted and stored the new rows; its result is a
+few rows that tell where. Job 2 has one task per instance, which joins. Then comes the commit.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from skewless import faults
+from skewless.joining.runtime import JoinRuntime
+from skewless.model import Arrival, BatchPlan
+from skewless.spark.sinks import Sink
+from skewless.spark.workers import join_function
+
+ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
+ARROW_ROWS_DEFAULT = "10000"
+ARROW_ROWS_WANTED = "65536"  # fewer, larger hand-overs between Spark and Python
+
+
+class BatchDriver:
+    """Called by `foreachBatch` with the result of job 1."""
+
+    def __init__(
+        self, runtime: JoinRuntime, schema: StructType, where: str | Column | None, sink: Sink
+    ) -> None:
+        self._runtime, self._schema, self._where, self._sink = runtime, schema, where, sink
+
+    def __call__(self, arrived: DataFrame, batch_id: int) -> None:
+        faults.reach("batch.begun", batch_id)
+        if self._runtime.is_done(batch_id):
+            return
+        clock = _Clock()
+        session = arrived.sparkSession
+        arrivals = [Arrival.from_json(json.loads(row[0])) for row in arrived.collect()]
+        clock.lap("ingest")
+        plan = self._runtime.plan(batch_id, arrivals)
+        clock.lap("plan")
+        faults.reach("sink.begun", batch_id)
+        moves = self._sink.write(
+            joined(session, self._runtime, self._schema, plan, self._where), batch_id
+        )
+        faults.reach("sink.staged", batch_id)
+        clock.lap("join and write")
+        self._runtime.commit(plan, arrivals, moves, clock.laps)
+        if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:
+            # This is the query's own copy of the session, and it plans the batches to come.
+            session.conf.set(ARROW_ROWS, ARROW_ROWS_WANTED)
+
+
+def joined(
+    session: SparkSession,
+    runtime: JoinRuntime,
+    schema: StructType,
+    plan: BatchPlan,
+    where: str | Column | None,
+) -> DataFrame:
+    """The matches of a planned batch, as a DataFrame of one task per instance."""
+    count = plan.routing.instances
+    instances = session.range(0, count, 1, count)
+    result = instances.mapInArrow(join_function(runtime.spec, plan), schema)
+    return result if where is None else result.where(where)
+
+
+class _Clock:
+    """Splits the time of a batch into phases."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.laps: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.laps[phase] = (now - self._last) * 1000
+        self._last = now

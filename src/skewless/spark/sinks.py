@@ -1,0 +1,140 @@
+"""Where the matches of a batch go.
+
+File formats are exactly-once to any reader: Spark writes them under the checkpoint, and the commit
+moves them to the output folder. Every other sink is written before the commit, so a crash in
+between repeats the batch: at least once, with the batch id at hand to tell repeats.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+
+from skewless.joining.runtime import STAGED
+from skewless.state.files import Folder
+
+FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"})
+
+Moves = list[tuple[str, str]]
+
+
+class Sink(Protocol):
+    """Takes the result of each batch; returns the (staged, final) names of files to be shown."""
+
+    def write(self, result: DataFrame, batch_id: int) -> Moves: ...
+
+
+class FileSink:
+    """Files in a folder. `root` is the state folder as skewless names it, `spark_root` as Spark."""
+
+    def __init__(
+        self,
+        root: str,
+        spark_root: str,
+        path: str,
+        file_format: str,
+        options: dict[str, Any],
+        partition_by: list[str],
+    ) -> None:
+        self._folder, self._spark_root, self._path = Folder(root), spark_root, path
+        self._format, self._options, self._partition_by = file_format, options, partition_by
+
+    def write(self, result: DataFrame, batch_id: int) -> Moves:
+        staged = f"{STAGED}/{batch_id:012d}-{uuid.uuid4().hex}"
+        writer = result.write.format(self._format).options(**self._options)
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        writer.save(f"{self._spark_root}/{staged}")
+        return [
+            (f"{staged}/{name}", f"{self._path.rstrip('/')}/{_final_name(name, batch_id)}")
+            for name in self._folder.list(staged)
+            if not os.path.basename(name).startswith(("_", "."))
+        ]
+
+
+def _final_name(name: str, batch_id: int) -> str:
+    """Spark's file names are unique; the batch id in front makes them sort and tell their batch."""
+    partition, _, base = name.rpartition("/")
+    renamed = f"batch-{batch_id:012d}-{base}"
+    return f"{partition}/{renamed}" if partition else renamed
+
+
+class SourceSink:
+    """Any data source that Spark can write a batch to."""
+
+    def __init__(
+        self, source: str, options: dict[str, Any], partition_by: list[str], path: str | None
+    ) -> None:
+        self._source, self._options = source, options
+        self._partition_by, self._path = partition_by, path
+
+    def write(self, result: DataFrame, batch_id: int) -> Moves:
+        writer = result.write.format(self._source).options(**self._options).mode("append")
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        writer.save(self._path) if self._path else writer.save()
+        return []
+
+
+class TableSink:
+    """A table of the catalog; it is made by the first batch if it does not exist."""
+
+    def __init__(self, table: str, options: dict[str, Any], partition_by: list[str]) -> None:
+        self._table, self._options, self._partition_by = table, options, partition_by
+
+    def write(self, result: DataFrame, batch_id: int) -> Moves:
+        writer = result.write.options(**self._options).mode("append")
+        if self._partition_by:
+            writer = writer.partitionBy(*self._partition_by)
+        writer.saveAsTable(self._table)
+        return []
+
+
+class ConsoleSink:
+    """Shows the first rows of each batch, as Spark's console sink does."""
+
+    def __init__(self, rows: int, truncate: bool) -> None:
+        self._rows, self._truncate = rows, truncate
+
+    def write(self, result: DataFrame, batch_id: int) -> Moves:
+        rule = "-" * 43
+        print(f"{rule}\nBatch: {batch_id}\n{rule}")
+        result.show(self._rows, self._truncate)
+        return []
+
+
+class MemorySink:
+    """A temporary view of the session that started the query, named as the query."""
+
+    def __init__(self, session: SparkSession, name: str, schema: pa.Schema) -> None:
+        self._session, self._name = session, name
+        self._batches: dict[int, pa.Table] = {}
+        self._schema = schema
+        self._show()
+
+    def write(self, result: DataFrame, batch_id: int) -> Moves:
+        rows = result.toArrow()
+        if rows.num_rows:
+            self._batches[batch_id] = rows
+            self._show()
+        return []
+
+    def _show(self) -> None:
+        batches = list(self._batches.values()) or [self._schema.empty_table()]
+        self._session.createDataFrame(pa.concat_tables(batches)).createOrReplaceTempView(self._name)
+
+
+class ForeachBatchSink:
+    """A user's function. It gets the batch id, by which it can tell a repeated batch."""
+
+    def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
+        self._function = function
+
+    def write(self, result: DataFrame, batch_id: int) -> Moves:
+        self._function(result, batch_id)
+        return []

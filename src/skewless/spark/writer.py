@@ -1,0 +1,217 @@
+"""`joined.writeStream`: PySpark's DataStreamWriter, as far as a join can be written."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming.query import StreamingQuery
+
+from skewless.errors import ArgumentError, ColumnError
+from skewless.spark.lock import CheckpointLock
+from skewless.spark.query import BatchDriver
+from skewless.spark.sinks import (
+    FILE_FORMATS,
+    ConsoleSink,
+    FileSink,
+    ForeachBatchSink,
+    MemorySink,
+    Sink,
+    SourceSink,
+    TableSink,
+)
+from skewless.state.files import Folder, qualify
+
+if TYPE_CHECKING:
+    from skewless.spark.join import Joined
+
+STATE_FOLDER = "skewless"
+CHECKPOINT = "checkpointLocation"
+OWN_OPTIONS = {"skewless.keepcommits": "keep_commits", "skewless.keephistory": "keep_history"}
+TRANSIENT = frozenset({"memory", "console", "noop"})  # Spark, too, lets these go without checkpoint
+TRIGGERS = ("processingTime", "once", "availableNow")
+
+
+class JoinWriter:
+    """Collects where and how to write; `start` begins.
+
+    Options of its own: ``skewless.keepCommits`` (default 10), how many batches of state can be gone
+    back to, and ``skewless.keepHistory`` (default 1000), how many batch reports are kept.
+    """
+
+    def __init__(self, joined: Joined) -> None:
+        self._joined = joined
+        self._format: str | None = None
+        self._options: dict[str, Any] = {}
+        self._partition_by: list[str] = []
+        self._query_name: str | None = None
+        self._trigger: dict[str, Any] = {}
+        self._function: Callable[[DataFrame, int], None] | None = None
+
+    def format(self, source: str) -> JoinWriter:
+        self._format = source
+        return self
+
+    def option(self, key: str, value: Any) -> JoinWriter:
+        name = key.lower()
+        if name.startswith("skewless.") and name not in OWN_OPTIONS:
+            raise ArgumentError("option", key, "skewless.keepCommits or skewless.keepHistory")
+        self._options = {k: v for k, v in self._options.items() if k.lower() != name} | {key: value}
+        return self
+
+    def options(self, **options: Any) -> JoinWriter:
+        for key, value in options.items():
+            self.option(key, value)
+        return self
+
+    def partitionBy(self, *names: Any) -> JoinWriter:
+        flat = list(names[0]) if len(names) == 1 and isinstance(names[0], list | tuple) else names
+        for name in flat:
+            if name not in self._joined.columns:
+                accepted = f"a column of the result: {', '.join(self._joined.columns)}"
+                raise ColumnError("partitionBy", name, accepted)
+        self._partition_by = list(flat)
+        return self
+
+    def outputMode(self, mode: str) -> JoinWriter:
+        if str(mode).lower() != "append":
+            raise ArgumentError("outputMode", mode, "'append': a join only ever adds rows")
+        return self
+
+    def queryName(self, name: str) -> JoinWriter:
+        if not isinstance(name, str) or not name.strip():
+            raise ArgumentError("queryName", name, "a name that is not empty")
+        self._query_name = name
+        return self
+
+    def trigger(self, **trigger: Any) -> JoinWriter:
+        if len(trigger) != 1 or next(iter(trigger)) not in TRIGGERS:
+            raise ArgumentError(
+                "trigger",
+                trigger,
+                "one of: processingTime='1 second', availableNow=True, once=True",
+            )
+        self._trigger = trigger
+        return self
+
+    def foreachBatch(self, function: Callable[[DataFrame, int], None]) -> JoinWriter:
+        if not callable(function):
+            raise ArgumentError("foreachBatch", function, "a function of (DataFrame, batch id)")
+        self._function = function
+        return self
+
+    def toTable(self, name: str, **more: Any) -> StreamingQuery:
+        """Append to a table of the catalog: at least once."""
+        self._take(more)
+        if self._format is not None:
+            self.option("format", self._format)
+        return self._start(
+            lambda root, _: TableSink(name, self._sink_options(), self._partition_by)
+        )
+
+    def start(self, path: str | None = None, **more: Any) -> StreamingQuery:
+        """Start the query: a PySpark StreamingQuery. All checks come before any job."""
+        self._take(more)
+        if path is not None:
+            self.option("path", path)
+        return self._start(self._sink)
+
+    def _take(self, more: dict[str, Any]) -> None:
+        """Settings given to `start`, as PySpark allows."""
+        for key, value in more.items():
+            if key in ("format", "outputMode", "queryName", "partitionBy"):
+                getattr(self, key)(value)
+            else:
+                self.option(key, value)
+
+    def _start(self, make_sink: Callable[[str, str], Sink]) -> StreamingQuery:
+        checkpoint = self._checkpoint()
+        root = f"{qualify(checkpoint)}/{STATE_FOLDER}"
+        spark_root = f"file://{root}" if os.path.isabs(root) else f"{checkpoint}/{STATE_FOLDER}"
+        keeping = {
+            OWN_OPTIONS[k.lower()]: _positive(k, v)
+            for k, v in self._options.items()
+            if k.lower() in OWN_OPTIONS
+        }
+        sink = make_sink(root, spark_root)
+        lock = CheckpointLock(Folder(root))
+        lock.acquire()
+        try:
+            runtime = self._joined.runtime(root, **keeping)
+            runtime.open()
+            driver = BatchDriver(runtime, self._joined.schema, self._joined.where, sink)
+            writer = self._joined.arrivals(root).writeStream.foreachBatch(driver)
+            writer = writer.option(CHECKPOINT, checkpoint)
+            if self._query_name is not None:
+                writer = writer.queryName(self._query_name)
+            if self._trigger:
+                writer = writer.trigger(**self._trigger)
+            query = writer.start()
+        except BaseException:
+            lock.release()
+            raise
+        lock.release_after(query)
+        return query
+
+    def _get(self, key: str) -> Any:
+        return next((v for k, v in self._options.items() if k.lower() == key.lower()), None)
+
+    def _checkpoint(self) -> str:
+        given = self._get(CHECKPOINT)
+        if given:
+            return str(given)
+        default = self._joined.sparkSession.conf.get("spark.sql.streaming.checkpointLocation", None)
+        if default:
+            return f"{default}/{self._query_name}" if self._query_name else self._refuse(default)
+        if self._function is None and self._format in TRANSIENT:
+            return tempfile.mkdtemp(prefix="skewless-checkpoint-")
+        return self._refuse(given)
+
+    def _refuse(self, received: object) -> str:
+        raise ArgumentError(
+            CHECKPOINT,
+            received,
+            'a folder for this query alone: .option("checkpointLocation", "…"), or queryName "…" '
+            "with the session's spark.sql.streaming.checkpointLocation",
+        )
+
+    def _sink_options(self) -> dict[str, Any]:
+        own = {CHECKPOINT.lower(), "path", *OWN_OPTIONS}
+        return {k: v for k, v in self._options.items() if k.lower() not in own}
+
+    def _sink(self, root: str, spark_root: str) -> Sink:
+        if self._function is not None:
+            return ForeachBatchSink(self._function)
+        source = self._format or self._default_format()
+        path = self._get("path")
+        options = self._sink_options()
+        if source.lower() in FILE_FORMATS:
+            if not path:
+                raise ArgumentError("path", path, f"the output folder of the {source} files")
+            target = str(path)
+            return FileSink(root, spark_root, target, source, options, self._partition_by)
+        if source == "console":
+            truncate = str(self._get("truncate")).lower() != "false"
+            return ConsoleSink(int(self._get("numRows") or 20), truncate)
+        if source == "memory":
+            if self._query_name is None:
+                raise ArgumentError("queryName", None, "given: the memory sink names its view so")
+            schema = self._joined.spec.output_schema()
+            return MemorySink(self._joined.sparkSession, self._query_name, schema)
+        return SourceSink(source, options, self._partition_by, None if path is None else str(path))
+
+    def _default_format(self) -> str:
+        return self._joined.sparkSession.conf.get("spark.sql.sources.default") or "parquet"
+
+
+def _positive(key: str, value: Any) -> int:
+    try:
+        number = int(value)
+    except (TypeError, ValueError):
+        number = 0
+    if number < 2:
+        raise ArgumentError(key, value, "a whole number of at least 2")
+    return number
