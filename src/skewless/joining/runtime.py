@@ -96,6 +96,7 @@ class JoinRuntime:
         self._kept: dict[int, set[str]] = {}
         self.last: Commit | None = None
         self._table: RoutingTable = routing.table(slots, instances)
+        self.is_open = False
 
     def open(self) -> None:
         """Make or check the state folder; finish what a crash left unfinished."""
@@ -110,6 +111,7 @@ class JoinRuntime:
         if self.last is not None:
             self._adopt(self.last)
         self._clean_orphans()
+        self.is_open = True
 
     def _check_writable(self) -> None:
         probe = f".probe-{uuid.uuid4().hex}"

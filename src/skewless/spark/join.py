@@ -6,6 +6,7 @@ import atexit
 import json
 import shutil
 import tempfile
+import uuid
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -162,9 +163,11 @@ class Joined:
         """
         if self.isStreaming:
             raise ArgumentError("toDF", "streaming inputs", "used on static ones; see writeStream")
-        root = qualify(workdir) if workdir else tempfile.mkdtemp(prefix="skewless-")
         if workdir is None:
+            root = tempfile.mkdtemp(prefix="skewless-")
             atexit.register(shutil.rmtree, root, ignore_errors=True)
+        else:
+            root = f"{qualify(workdir)}/{uuid.uuid4().hex}"
         runtime = self.runtime(root)
         runtime.open()
         session = self.sparkSession
@@ -174,7 +177,7 @@ class Joined:
 
     def arrivals(self, root: str) -> DataFrame:
         """The first half of a batch: both inputs sorted and stored, one row per segment. A side
-        uses at most as many tasks as the session can run at once: more would only make more files."""
+        uses no more tasks than the session can run at once: more would only make more files."""
         tasks = parallelism(self.sparkSession)
         left, right = self.left.coalesce(tasks), self.right.coalesce(tasks)
         left = left.mapInArrow(ingest_function(self.spec, "left", root), ARRIVAL_SCHEMA)

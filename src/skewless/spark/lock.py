@@ -6,13 +6,20 @@ however that dies. Remote stores have no such lock; there Spark's own log refuse
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 
 from skewless.errors import CheckpointInUseError
 from skewless.state.files import Folder
+
+WAIT_S = 30.0
+
+_ending: set[str] = set()  # locks of this process whose query has ended but not yet let go
 
 
 class CheckpointLock:
@@ -20,41 +27,58 @@ class CheckpointLock:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._path = folder.path("lock")
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
+        """Take the lock. A query of this process that was stopped a moment ago may still be
+        finishing its batch: that is waited for, a running one is not."""
         if not self._folder.is_local:
             return
         self._folder.make()
-        path = self._folder.path("lock")
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        deadline = time.monotonic() + WAIT_S
+        while not self._try():
+            if self._path not in _ending or time.monotonic() > deadline:
+                raise CheckpointInUseError(
+                    f"another query (process {self._holder()}) is running on {self._folder.root}. "
+                    "Stop it first, or give this query a checkpointLocation of its own."
+                )
+            time.sleep(0.02)
+
+    def _try(self) -> bool:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            holder = os.read(descriptor, 100).decode(errors="replace").strip()
+        except OSError:
             os.close(descriptor)
-            raise CheckpointInUseError(
-                f"another query (process {holder or 'unknown'}) is running on {self._folder.root}. "
-                "Stop it first, or give this query a checkpointLocation of its own."
-            ) from error
+            return False
         os.ftruncate(descriptor, 0)
         os.write(descriptor, str(os.getpid()).encode())
         self._descriptor = descriptor
+        return True
+
+    def _holder(self) -> str:
+        with contextlib.suppress(OSError):
+            return self._folder.read("lock").decode(errors="replace").strip() or "unknown"
+        return "unknown"
 
     def release(self) -> None:
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
-    def release_after(self, query: Any) -> None:
-        """Release when a streaming query has ended, for whatever reason."""
+    def release_after(self, query: Any, close: Callable[[], None]) -> None:
+        """Release when a streaming query has ended, for whatever reason, and `close` has returned:
+        it waits for a batch that is still being worked on."""
         if self._descriptor is not None:
-            threading.Thread(target=self._wait, args=(query,), daemon=True).start()
+            threading.Thread(target=self._wait, args=(query, close), daemon=True).start()
 
-    def _wait(self, query: Any) -> None:
+    def _wait(self, query: Any, close: Callable[[], None]) -> None:
         try:
-            query.awaitTermination()
-        except Exception:
-            pass
+            with contextlib.suppress(Exception):  # the query's error is its owner's business
+                query.awaitTermination()
+            _ending.add(self._path)
+            close()
         finally:
             self.release()
+            _ending.discard(self._path)

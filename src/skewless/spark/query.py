@@ -7,7 +7,9 @@ few rows that tell where. Job 2 has one task per instance, which joins. Then com
 from __future__ import annotations
 
 import json
+import threading
 import time
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -30,9 +32,28 @@ class BatchDriver:
         self, runtime: JoinRuntime, schema: StructType, where: str | Column | None, sink: Sink
     ) -> None:
         self._runtime, self._schema, self._where, self._sink = runtime, schema, where, sink
+        self._at_work = threading.Lock()
+        self._closed = False
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Spark Connect sends the driver to the server, where no batch is at work yet.
+        return BatchDriver, (self._runtime, self._schema, self._where, self._sink)
+
+    def close(self) -> None:
+        """Wait for a batch at work, and take no other: a stopped query must not commit after its
+        checkpoint was given to the next."""
+        with self._at_work:
+            self._closed = True
 
     def __call__(self, arrived: DataFrame, batch_id: int) -> None:
+        with self._at_work:
+            if not self._closed:
+                self._process(arrived, batch_id)
+
+    def _process(self, arrived: DataFrame, batch_id: int) -> None:
         faults.reach("batch.begun", batch_id)
+        if not self._runtime.is_open:
+            self._runtime.open()
         if self._runtime.is_done(batch_id):
             return
         clock = _Clock()

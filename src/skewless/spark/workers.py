@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import socket
@@ -18,6 +19,9 @@ from skewless.model import BatchPlan, JoinSpec, Side
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 ARRIVAL_SCHEMA = "arrival string"
+SETTLING_TASKS = 4
+
+_tasks_run = 0
 
 
 def ingest_function(spec: JoinSpec, side: Side, root: str) -> ArrowFunction:
@@ -25,9 +29,10 @@ def ingest_function(spec: JoinSpec, side: Side, root: str) -> ArrowFunction:
     schema = spec.side(side).schema
 
     def ingest_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        acknowledge_at_once()
+        talk_at_once()
         for arrival in ingest((_as_schema(b, schema) for b in batches), spec, side, root):
             yield pa.record_batch({"arrival": [json.dumps(arrival.to_json())]})
+        settle()
 
     return ingest_task
 
@@ -36,10 +41,11 @@ def join_function(spec: JoinSpec, plan: BatchPlan) -> ArrowFunction:
     """The number of an instance in, its matches out."""
 
     def join_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        acknowledge_at_once()
+        talk_at_once()
         for batch in batches:
             for instance in batch.column(0).to_pylist():
                 yield from run_instance(spec, plan, instance)
+        settle()
 
     return join_task
 
@@ -53,21 +59,33 @@ def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
-def acknowledge_at_once() -> None:
-    """Spare each Python task a wait of 40 ms.
+def talk_at_once() -> None:
+    """Spare each Python task two waits of 40 ms.
 
-    Spark sends a task's code and its first rows in separate small writes over loopback TCP without
-    TCP_NODELAY: the second waits for the acknowledgement of the first, which the kernel delays.
-    Asking for it at once takes that wait away. It has no effect, and is not needed, with
-    ``spark.python.unix.domain.socket.enabled``.
+    Spark and its Python workers talk over loopback TCP in small writes without TCP_NODELAY: each
+    waits for the acknowledgement of the one before, which the kernel delays. Acknowledging what
+    came, and not waiting with what goes, takes that time away. It has no effect, and is not needed,
+    with ``spark.python.unix.domain.socket.enabled``.
     """
-    quick_ack = getattr(socket, "TCP_QUICKACK", None)
-    if quick_ack is None:
-        return
+    settings = [socket.TCP_NODELAY, getattr(socket, "TCP_QUICKACK", socket.TCP_NODELAY)]
     for descriptor in range(3, 32):
         with contextlib.suppress(OSError):
             if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
                 continue
             with socket.socket(fileno=os.dup(descriptor)) as connection:
                 if connection.family in (socket.AF_INET, socket.AF_INET6):
-                    connection.setsockopt(socket.IPPROTO_TCP, quick_ack, 1)
+                    for setting in settings:
+                        connection.setsockopt(socket.IPPROTO_TCP, setting, 1)
+
+
+def settle() -> None:
+    """Keep a worker's libraries out of the garbage collector's sight.
+
+    Spark collects garbage in a worker after every task, before the worker can take the next one.
+    With Numba loaded that alone takes tens of milliseconds. What a worker's first tasks have loaded
+    stays for its life, so it is moved to where the collector does not look.
+    """
+    global _tasks_run  # noqa: PLW0603  one count per process is what is meant
+    _tasks_run += 1
+    if _tasks_run <= SETTLING_TASKS:
+        gc.freeze()

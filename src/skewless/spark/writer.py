@@ -137,11 +137,14 @@ class JoinWriter:
             if k.lower() in OWN_OPTIONS
         }
         sink = make_sink(root, spark_root)
+        # Under Spark Connect the state lies where the server is, which opens it on the first batch.
+        remote = type(self._joined.sparkSession).__module__.startswith("pyspark.sql.connect")
         lock = CheckpointLock(Folder(root))
-        lock.acquire()
         try:
             runtime = self._joined.runtime(root, **keeping)
-            runtime.open()
+            if not remote:
+                lock.acquire()
+                runtime.open()
             driver = BatchDriver(runtime, self._joined.schema, self._joined.where, sink)
             writer = self._joined.arrivals(root).writeStream.foreachBatch(driver)
             writer = writer.option(CHECKPOINT, checkpoint)
@@ -153,7 +156,7 @@ class JoinWriter:
         except BaseException:
             lock.release()
             raise
-        lock.release_after(query)
+        lock.release_after(query, driver.close)
         return query
 
     def _get(self, key: str) -> Any:

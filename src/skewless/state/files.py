@@ -7,6 +7,7 @@ on this machine's disk and mapped there; what the cache loses is fetched again.
 from __future__ import annotations
 
 import hashlib
+import io
 import os
 import tempfile
 import uuid
@@ -21,6 +22,7 @@ import pyarrow.fs as pafs
 from skewless.errors import ArgumentError, StateAccessError
 
 CACHE_BYTES_MAX = int(os.environ.get("SKEWLESS_CACHE_BYTES", str(20 << 30)))
+WRITE_BYTES = 1 << 20
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}  # Hadoop's names for what Arrow calls otherwise
 
@@ -79,8 +81,8 @@ class Folder:
         """Write a file under a name that nobody looks at before it is complete."""
         try:
             if self.is_local:
-                with open(self.path(name), "wb") as out:
-                    out.write(data)
+                with open(self.path(name), "wb", buffering=0) as out:
+                    _write_in_pieces(out, data)
             else:
                 filesystem, base = self._remote
                 with filesystem.open_output_stream(f"{base}/{name}") as out:
@@ -175,6 +177,14 @@ class Folder:
             os.replace(partial, local)
         os.utime(local)
         return str(local)
+
+
+def _write_in_pieces(out: io.FileIO, data: pa.Buffer | bytes) -> None:
+    """Hand data to the kernel a little at a time: on ext4, one write of 20 MiB was seen to take
+    eight times as long as twenty of 1 MiB."""
+    view = memoryview(data)
+    while view:
+        view = view[out.write(view[:WRITE_BYTES]) :]
 
 
 def _evict(cache: Path) -> None:

@@ -1,8 +1,9 @@
 """Making the output files of a commit visible: a redo log of moves.
 
 Files are staged under the checkpoint, the commit lists the moves, and only then are they moved.
-After a crash the moves of the last commit are done again; a staged file that is gone was moved before. So
-readers of the output folder see every file of a committed batch once, and none of any other.
+After a crash the moves of the last commit are done again; a staged file that is gone was moved
+before. So readers of the output folder see every file of a committed batch once, and none of any
+other.
 """
 
 from __future__ import annotations
