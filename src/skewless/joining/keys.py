@@ -59,7 +59,7 @@ def words(column: pa.Array, kind: pa.DataType) -> list[UInts]:
 
 def integers(column: pa.Array) -> Ints:
     """Integers, dates, times and intervals as int64."""
-    if pt.is_timestamp(column.type) or pt.is_duration(column.type):
+    if any(check(column.type) for check in (pt.is_timestamp, pt.is_duration, pt.is_time64)):
         column = column.view(pa.int64())
     elif pt.is_date32(column.type):
         column = column.view(pa.int32())

@@ -58,6 +58,11 @@ NEVER_US = -FAR_US
 _cache = SegmentCache()
 
 
+def staging_folder(batch_id: int) -> str:
+    """Where the output files of a batch wait for its commit."""
+    return f"{STAGED}/{batch_id:012d}"
+
+
 def run_instance(spec: JoinSpec, plan: BatchPlan, instance: int) -> Iterator[pa.RecordBatch]:
     """The work of one instance in one batch: its matches; then its report, as a small file. Running
     it twice gives the same rows and does no harm."""
@@ -225,6 +230,8 @@ class JoinRuntime:
         """Make the batch count: write its commit, show its output, clean up behind it."""
         begun = time.perf_counter()
         loads, compacted = self._instance_reports(plan)
+        if compacted is not None and plan.batch_id > 0 and not any(x.matches for x in loads):
+            moves = ()  # files without rows; only the first batch shows one, for its schema
         commit = self._next_commit(plan, arrivals, compacted, moves)
         phases = dict(phases_ms or {})
         report = self._report(plan, arrivals, commit, loads, phases)
@@ -335,6 +342,7 @@ class JoinRuntime:
                 if arrival.probe_file is not None:
                     self.folder.delete(arrival.probe_file)
             self.folder.delete_folder(plan.report_folder)
+            self.folder.delete_folder(staging_folder(plan.batch_id))
             self.folder.delete(f"{HISTORY}/{plan.batch_id - self._keep_history:012d}.json")
         except OSError as error:
             log.warning("could not clean up behind batch %d: %s", plan.batch_id, error)

@@ -7,10 +7,10 @@ import json
 import shutil
 import tempfile
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import AnalysisException
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
@@ -21,7 +21,7 @@ from skewless.joining.runtime import JoinRuntime
 from skewless.model import FAR_US, UNBOUNDED, Arrival, JoinSpec
 from skewless.routing import Hash, Routing
 from skewless.spark import columns
-from skewless.spark.query import joined
+from skewless.spark.query import Result
 from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_function
 from skewless.state.files import qualify
 
@@ -115,9 +115,8 @@ def join(
         [StructField(c.name, f.dataType) for c, f in zip(output, fields, strict=True)]
     )
     routing, (count, ranges) = _parse_balance(balance), _parse_sizes(instances, slots)
-    result = Joined(left, right, spec, schema, routing, where, count, ranges)
-    _check_where(result)
-    return result
+    matches = Joined(left, right, spec, Result(schema), schema, routing, count, ranges)
+    return matches if where is None else matches.where(where)
 
 
 @dataclass(frozen=True)
@@ -128,9 +127,9 @@ class Joined:
     left: DataFrame
     right: DataFrame
     spec: JoinSpec
+    result: Result
     schema: StructType
     routing: Routing
-    where: str | Column | None
     instances: int | None
     slots: int | None
 
@@ -145,6 +144,32 @@ class Joined:
     @property
     def sparkSession(self) -> SparkSession:
         return self.left.sparkSession
+
+    def where(self, condition: str | Column) -> Joined:
+        """The join with a further condition over its columns."""
+        return self._then("where", condition)
+
+    def select(self, *columns: str | Column) -> Joined:
+        """The join with these columns, as `DataFrame.select`."""
+        return self._then("select", *columns)
+
+    def selectExpr(self, *expressions: str) -> Joined:
+        """The join with these SQL expressions as columns, as `DataFrame.selectExpr`: for instance
+        ``selectExpr("cast(cell as string) key", "to_json(struct(*)) value")`` for Kafka."""
+        return self._then("selectExpr", *expressions)
+
+    def _then(self, method: str, *arguments: Any) -> Joined:
+        """Have Spark analyse the step on an empty result, so that a mistake shows now."""
+        nothing: list[Any] = []
+        empty = self.sparkSession.createDataFrame(nothing, self.schema)
+        try:
+            schema = getattr(empty, method)(*arguments).schema
+        except (PySparkException, TypeError) as error:
+            accepted = f"valid over the columns {', '.join(self.columns)} ({error})"
+            told = ", ".join(map(str, arguments))
+            raise ArgumentError(method, told, accepted) from error
+        result = replace(self.result, steps=(*self.result.steps, (method, arguments)))
+        return replace(self, result=result, schema=schema)
 
     @property
     def writeStream(self) -> JoinWriter:
@@ -173,7 +198,7 @@ class Joined:
         session = self.sparkSession
         arrivals = [Arrival.from_json(json.loads(r[0])) for r in self.arrivals(root).collect()]
         plan = runtime.plan(0, arrivals)
-        return joined(session, runtime, self.schema, plan, self.where)
+        return self.result.of(session, self.spec, plan)
 
     def arrivals(self, root: str) -> DataFrame:
         """The first half of a batch: both inputs sorted and stored, one row per segment. A side
@@ -257,16 +282,3 @@ def _parse_sizes(instances: object, slots: object) -> tuple[int | None, int | No
             raise ArgumentError(name, value, "a whole number from 1 to 65536, or None")
         sizes.append(value)
     return sizes[0], sizes[1]
-
-
-def _check_where(result: Joined) -> None:
-    """Have Spark analyse the condition on an empty result, so that a mistake shows now."""
-    if result.where is None:
-        return
-    empty: list[Any] = []
-    try:
-        frame = result.sparkSession.createDataFrame(empty, result.schema)
-        _ = frame.where(result.where).schema
-    except (AnalysisException, TypeError) as error:
-        accepted = f"a condition over the columns {', '.join(result.columns)} ({error})"
-        raise ArgumentError("where", str(result.where), accepted) from error

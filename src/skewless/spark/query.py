@@ -9,14 +9,15 @@ from __future__ import annotations
 import json
 import threading
 import time
+from dataclasses import dataclass
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from skewless import faults
 from skewless.joining.runtime import JoinRuntime
-from skewless.model import Arrival, BatchPlan
+from skewless.model import Arrival, BatchPlan, JoinSpec
 from skewless.spark.sinks import Sink
 from skewless.spark.workers import join_function
 
@@ -25,19 +26,37 @@ ARROW_ROWS_DEFAULT = "10000"
 ARROW_ROWS_WANTED = "65536"  # fewer, larger hand-overs between Spark and Python
 
 
+@dataclass(frozen=True)
+class Result:
+    """The shape of the result: the columns of a match, and what is done to them in Catalyst
+    afterwards, as (name of a DataFrame method, its arguments)."""
+
+    match_schema: StructType
+    steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
+
+    def of(self, session: SparkSession, spec: JoinSpec, plan: BatchPlan) -> DataFrame:
+        """The result of a planned batch, as a DataFrame of one task per instance."""
+        count = plan.routing.instances
+        instances = session.range(0, count, 1, count)
+        return self.shaped(instances.mapInArrow(join_function(spec, plan), self.match_schema))
+
+    def shaped(self, matches: DataFrame) -> DataFrame:
+        for method, arguments in self.steps:
+            matches = getattr(matches, method)(*arguments)
+        return matches
+
+
 class BatchDriver:
     """Called by `foreachBatch` with the result of job 1."""
 
-    def __init__(
-        self, runtime: JoinRuntime, schema: StructType, where: str | Column | None, sink: Sink
-    ) -> None:
-        self._runtime, self._schema, self._where, self._sink = runtime, schema, where, sink
+    def __init__(self, runtime: JoinRuntime, result: Result, sink: Sink) -> None:
+        self._runtime, self._result, self._sink = runtime, result, sink
         self._at_work = threading.Lock()
         self._closed = False
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Spark Connect sends the driver to the server, where no batch is at work yet.
-        return BatchDriver, (self._runtime, self._schema, self._where, self._sink)
+        return BatchDriver, (self._runtime, self._result, self._sink)
 
     def close(self) -> None:
         """Wait for a batch at work, and take no other: a stopped query must not commit after its
@@ -63,29 +82,14 @@ class BatchDriver:
         plan = self._runtime.plan(batch_id, arrivals)
         clock.lap("plan")
         faults.reach("sink.begun", batch_id)
-        moves = self._sink.write(
-            joined(session, self._runtime, self._schema, plan, self._where), batch_id
-        )
+        matches = self._result.of(session, self._runtime.spec, plan)
+        moves = self._sink.write(matches, batch_id)
         faults.reach("sink.staged", batch_id)
         clock.lap("join and write")
         self._runtime.commit(plan, arrivals, moves, clock.laps)
         if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:
             # This is the query's own copy of the session, and it plans the batches to come.
             session.conf.set(ARROW_ROWS, ARROW_ROWS_WANTED)
-
-
-def joined(
-    session: SparkSession,
-    runtime: JoinRuntime,
-    schema: StructType,
-    plan: BatchPlan,
-    where: str | Column | None,
-) -> DataFrame:
-    """The matches of a planned batch, as a DataFrame of one task per instance."""
-    count = plan.routing.instances
-    instances = session.range(0, count, 1, count)
-    result = instances.mapInArrow(join_function(runtime.spec, plan), schema)
-    return result if where is None else result.where(where)
 
 
 class _Clock:

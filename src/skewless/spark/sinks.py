@@ -8,14 +8,14 @@ between repeats the batch: at least once, with the batch id at hand to tell repe
 from __future__ import annotations
 
 import os
-import uuid
 from collections.abc import Callable
 from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
-from skewless.joining.runtime import STAGED
+from skewless.joining.runtime import staging_folder
 from skewless.state.files import Folder
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"})
@@ -45,7 +45,7 @@ class FileSink:
         self._format, self._options, self._partition_by = file_format, options, partition_by
 
     def write(self, result: DataFrame, batch_id: int) -> Moves:
-        staged = f"{STAGED}/{batch_id:012d}-{uuid.uuid4().hex}"
+        staged = staging_folder(batch_id)
         writer = result.write.format(self._format).options(**self._options)
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
@@ -84,11 +84,16 @@ class SourceSink:
 class TableSink:
     """A table of the catalog; it is made by the first batch if it does not exist."""
 
-    def __init__(self, table: str, options: dict[str, Any], partition_by: list[str]) -> None:
-        self._table, self._options, self._partition_by = table, options, partition_by
+    def __init__(
+        self, table: str, source: str | None, options: dict[str, Any], partition_by: list[str]
+    ) -> None:
+        self._table, self._source = table, source
+        self._options, self._partition_by = options, partition_by
 
     def write(self, result: DataFrame, batch_id: int) -> Moves:
         writer = result.write.options(**self._options).mode("append")
+        if self._source is not None:
+            writer = writer.format(self._source)
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
         writer.saveAsTable(self._table)
@@ -111,7 +116,7 @@ class ConsoleSink:
 class MemorySink:
     """A temporary view of the session that started the query, named as the query."""
 
-    def __init__(self, session: SparkSession, name: str, schema: pa.Schema) -> None:
+    def __init__(self, session: SparkSession, name: str, schema: StructType) -> None:
         self._session, self._name = session, name
         self._batches: dict[int, pa.Table] = {}
         self._schema = schema
@@ -125,8 +130,8 @@ class MemorySink:
         return []
 
     def _show(self) -> None:
-        batches = list(self._batches.values()) or [self._schema.empty_table()]
-        self._session.createDataFrame(pa.concat_tables(batches)).createOrReplaceTempView(self._name)
+        rows: Any = pa.concat_tables(self._batches.values()) if self._batches else []
+        self._session.createDataFrame(rows, self._schema).createOrReplaceTempView(self._name)
 
 
 class ForeachBatchSink:

@@ -106,11 +106,8 @@ class JoinWriter:
     def toTable(self, name: str, **more: Any) -> StreamingQuery:
         """Append to a table of the catalog: at least once."""
         self._take(more)
-        if self._format is not None:
-            self.option("format", self._format)
-        return self._start(
-            lambda root, _: TableSink(name, self._sink_options(), self._partition_by)
-        )
+        sink = TableSink(name, self._format, self._sink_options(), self._partition_by)
+        return self._start(lambda root, spark_root: sink)
 
     def start(self, path: str | None = None, **more: Any) -> StreamingQuery:
         """Start the query: a PySpark StreamingQuery. All checks come before any job."""
@@ -145,7 +142,7 @@ class JoinWriter:
             if not remote:
                 lock.acquire()
                 runtime.open()
-            driver = BatchDriver(runtime, self._joined.schema, self._joined.where, sink)
+            driver = BatchDriver(runtime, self._joined.result, sink)
             writer = self._joined.arrivals(root).writeStream.foreachBatch(driver)
             writer = writer.option(CHECKPOINT, checkpoint)
             if self._query_name is not None:
@@ -202,8 +199,7 @@ class JoinWriter:
         if source == "memory":
             if self._query_name is None:
                 raise ArgumentError("queryName", None, "given: the memory sink names its view so")
-            schema = self._joined.spec.output_schema()
-            return MemorySink(self._joined.sparkSession, self._query_name, schema)
+            return MemorySink(self._joined.sparkSession, self._query_name, self._joined.schema)
         return SourceSink(source, options, self._partition_by, None if path is None else str(path))
 
     def _default_format(self) -> str:
