@@ -204,7 +204,7 @@ class Joined:
         """The first half of a batch: both inputs sorted and stored, one row per segment. A side
         uses no more tasks than the session can run at once: more would only make more files."""
         tasks = parallelism(self.sparkSession)
-        left, right = self.left.coalesce(tasks), self.right.coalesce(tasks)
+        left, right = (_numbered(f).coalesce(tasks) for f in (self.left, self.right))
         left = left.mapInArrow(ingest_function(self.spec, "left", root), ARRIVAL_SCHEMA)
         right = right.mapInArrow(ingest_function(self.spec, "right", root), ARRIVAL_SCHEMA)
         return left.unionAll(right)
@@ -213,6 +213,12 @@ class Joined:
         instances = self.instances or parallelism(self.sparkSession)
         slots = self.slots or max(SLOTS_MIN, SLOTS_PER_INSTANCE * instances)
         return JoinRuntime(root, self.spec, self.routing, instances, slots, **options)
+
+
+def _numbered(frame: DataFrame) -> DataFrame:
+    """The same columns by number: `mapInArrow` looks them up by name and takes a dot in a name for
+    a field of a struct."""
+    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
 
 
 _parallelism: dict[int, int] = {}

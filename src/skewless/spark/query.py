@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from skewless import faults
 from skewless.joining.runtime import JoinRuntime
 from skewless.model import Arrival, BatchPlan, JoinSpec
+from skewless.spark.lock import CheckpointLock
 from skewless.spark.sinks import Sink
 from skewless.spark.workers import join_function
 
@@ -72,6 +73,7 @@ class BatchDriver:
     def _process(self, arrived: DataFrame, batch_id: int) -> None:
         faults.reach("batch.begun", batch_id)
         if not self._runtime.is_open:
+            CheckpointLock(self._runtime.folder).acquire()  # held as long as this process lives
             self._runtime.open()
         if self._runtime.is_done(batch_id):
             return
