@@ -7,7 +7,7 @@ and probes three.
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import ROUND_FLOOR, Decimal, localcontext
 
 import numpy as np
 import numpy.typing as npt
@@ -106,7 +106,11 @@ def cells_of(column: pa.Array, band: BandColumn) -> Ints:
 
 
 def _as_floats(column: pa.Array) -> npt.NDArray[np.float64]:
-    values: npt.NDArray[np.float64] = column.cast(pa.float64()).to_numpy() + 0.0
+    """The nearest float of each number. Arrow's cast from decimals is not always the nearest and
+    depends on their scale, so that equal numbers could differ; the way over text does not."""
+    if pt.is_decimal(column.type):
+        column = column.cast(pa.string())
+    values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy() + 0.0
     return values
 
 
@@ -135,14 +139,19 @@ def keys_equal(
     return equal
 
 
+def _floor(width: int | float | Decimal, scale: int) -> Decimal:
+    with localcontext(prec=100):
+        return Decimal(str(width)).quantize(Decimal(1).scaleb(-scale), ROUND_FLOOR)
+
+
 def within_band(left: pa.Array, right: pa.Array, band: BandColumn) -> npt.NDArray[np.bool_]:
     """Whether ``|left - right| <= width``, row by row, exact for the type both are compared in."""
     if pt.is_decimal(band.type):
-        # 60 digits hold any difference of 38-digit numbers and the scale of the width.
-        width = pa.scalar(Decimal(str(band.width)))
-        wide = pa.decimal256(60, max(band.type.scale, width.type.scale))
+        # 60 digits hold any difference of 38-digit numbers; differences are whole units of the
+        # scale, so that what the width has beyond it makes no difference.
+        wide = pa.decimal256(60, band.type.scale)
         difference = pc.abs(pc.subtract(left.cast(wide), right.cast(wide)))
-        close = pc.less_equal(difference, width.cast(pa.decimal256(61, wide.scale)))
+        close = pc.less_equal(difference, pa.scalar(_floor(band.width, wide.scale), wide))
         return np.asarray(close.to_numpy(zero_copy_only=False), np.bool_)
     if pt.is_floating(band.type):
         with np.errstate(invalid="ignore", over="ignore"):

@@ -343,7 +343,8 @@ class JoinRuntime:
                     self.folder.delete(arrival.probe_file)
             self.folder.delete_folder(plan.report_folder)
             self.folder.delete_folder(staging_folder(plan.batch_id))
-            self.folder.delete(f"{HISTORY}/{plan.batch_id - self._keep_history:012d}.json")
+            if plan.batch_id >= self._keep_history:
+                self.folder.delete(f"{HISTORY}/{plan.batch_id - self._keep_history:012d}.json")
         except OSError as error:
             log.warning("could not clean up behind batch %d: %s", plan.batch_id, error)
 

@@ -19,7 +19,7 @@ from skewless.state.files import Folder
 
 WAIT_S = 30.0
 
-_ending: set[str] = set()  # locks of this process whose query has ended but not yet let go
+_holders: dict[str, Any] = {}  # the queries of this process that hold a lock, by its path
 
 
 class CheckpointLock:
@@ -37,13 +37,26 @@ class CheckpointLock:
             return
         self._folder.make()
         deadline = time.monotonic() + WAIT_S
-        while not self._try():
-            if self._path not in _ending or time.monotonic() > deadline:
+        while True:
+            ending = self._is_ending()  # asked first: what lets go in between is then free to take
+            if self._try():
+                return
+            if not ending or time.monotonic() > deadline:
                 raise CheckpointInUseError(
                     f"another query (process {self._holder()}) is running on {self._folder.root}. "
                     "Stop it first, or give this query a checkpointLocation of its own."
                 )
             time.sleep(0.02)
+
+    def _is_ending(self) -> bool:
+        """Whether a query of this process has ended but not yet let go."""
+        query = _holders.get(self._path)
+        if query is None:
+            return False
+        try:
+            return not query.isActive
+        except Exception:  # its session has ended, and the query with it
+            return True
 
     def _try(self) -> bool:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
@@ -71,14 +84,15 @@ class CheckpointLock:
         """Release when a streaming query has ended, for whatever reason, and `close` has returned:
         it waits for a batch that is still being worked on."""
         if self._descriptor is not None:
+            _holders[self._path] = query
             threading.Thread(target=self._wait, args=(query, close), daemon=True).start()
 
     def _wait(self, query: Any, close: Callable[[], None]) -> None:
         try:
             with contextlib.suppress(Exception):  # the query's error is its owner's business
                 query.awaitTermination()
-            _ending.add(self._path)
             close()
         finally:
             self.release()
-            _ending.discard(self._path)
+            if _holders.get(self._path) is query:
+                del _holders[self._path]

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from skewless.joining.runtime import staging_folder
-from skewless.state.files import Folder
+from skewless.state.files import Folder, qualify
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"})
 
@@ -41,7 +41,10 @@ class FileSink:
         options: dict[str, Any],
         partition_by: list[str],
     ) -> None:
-        self._folder, self._spark_root, self._path = Folder(root), spark_root, path
+        self._folder, self._spark_root = Folder(root), spark_root
+        # Made absolute here, and once: commits outlive the working directory, and the escapes in
+        # the names of partitions ("a%2Fb") must stay as they are.
+        self._path = qualify(path).rstrip("/")
         self._format, self._options, self._partition_by = file_format, options, partition_by
 
     def write(self, result: DataFrame, batch_id: int) -> Moves:
@@ -51,7 +54,7 @@ class FileSink:
             writer = writer.partitionBy(*self._partition_by)
         writer.save(f"{self._spark_root}/{staged}")
         return [
-            (f"{staged}/{name}", f"{self._path.rstrip('/')}/{_final_name(name, batch_id)}")
+            (f"{staged}/{name}", f"{self._path}/{_final_name(name, batch_id)}")
             for name in self._folder.list(staged)
             if not os.path.basename(name).startswith(("_", "."))
         ]

@@ -120,7 +120,8 @@ class JoinWriter:
         """Settings given to `start`, as PySpark allows."""
         for key, value in more.items():
             if key in ("format", "outputMode", "queryName", "partitionBy"):
-                getattr(self, key)(value)
+                if value is not None:
+                    getattr(self, key)(value)
             else:
                 self.option(key, value)
 
