@@ -192,7 +192,7 @@ class JoinWriter:
         if source.lower() in FILE_FORMATS:
             if not path:
                 raise ArgumentError("path", path, f"the output folder of the {source} files")
-            target = str(path)
+            target = qualify(str(path))  # now: a restart may be in another working folder
             return FileSink(root, spark_root, target, source, options, self._partition_by)
         if source == "console":
             truncate = str(self._get("truncate")).lower() != "false"
