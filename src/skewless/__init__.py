@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "UNBOUNDED",
     "BatchReport",
     "Broadcast",
     "ContRand",
     "Hash",
     "Joined",
+    "UNBOUNDED",
     "__version__",
     "band",
     "errors",

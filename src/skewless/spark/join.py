@@ -7,6 +7,7 @@ import json
 import shutil
 import tempfile
 import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,7 @@ from pyspark.sql.types import StructField, StructType
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError
 from skewless.joining.runtime import JoinRuntime
-from skewless.model import FAR_US, UNBOUNDED, Arrival, JoinSpec
+from skewless.model import FAR_US, UNBOUNDED, Arrival, JoinSpec, OutputColumn, SideSpec
 from skewless.routing import Hash, Routing
 from skewless.spark import columns
 from skewless.spark.query import Result
@@ -92,31 +93,49 @@ def join(
         raise ArgumentError("how", how, f"one of: {', '.join(map(repr, HOWS))}")
     if on_null_time not in NULL_TIMES:
         raise ArgumentError("on_null_time", on_null_time, "'error' or 'drop'")
+    a, b = _inputs(left, right)
+    conditions = columns.parse_on(on)
+    output = columns.output_columns(a, b, conditions, suffixes)
+    left_side, right_side = _sides(a, b, conditions, left_time, right_time, within, late)
+    lower, upper = _parse_within(within)
+    spec = JoinSpec(left_side, right_side, lower, upper, output, on_null_time == "drop")
+    schema = _schema(a, b, output)
+    routing, (count, ranges) = _parse_balance(balance), _parse_sizes(instances, slots)
+    matches = Joined(left, right, spec, Result(schema), schema, routing, count, ranges)
+    return matches if where is None else matches.where(where)
+
+
+def _inputs(left: DataFrame, right: DataFrame) -> tuple[columns.Input, columns.Input]:
     a, b = columns.Input(left, "left"), columns.Input(right, "right")
     if left.isStreaming != right.isStreaming:
         static = "right" if left.isStreaming else "left"
         raise ArgumentError(static, "a static DataFrame", "streaming, as the other input is")
-    conditions = columns.parse_on(on)
+    return a, b
+
+
+def _sides(
+    a: columns.Input,
+    b: columns.Input,
+    conditions: Sequence[columns.Condition],
+    left_time: str | None,
+    right_time: str | None,
+    within: object,
+    late: object,
+) -> tuple[SideSpec, SideSpec]:
+    unbounded = within is UNBOUNDED
     left_keys, right_keys, left_bands, right_bands = columns.resolve_keys(a, b, conditions)
-    lower, upper = _parse_within(within)
-    times = _resolve_times(a, left_time, b, right_time, unbounded=within is UNBOUNDED)
-    lates = _parse_late(late, unbounded=within is UNBOUNDED)
-    output = columns.output_columns(a, b, conditions, suffixes)
-    spec = JoinSpec(
-        left=columns.side_spec(a, left_keys, left_bands, times[0], lates[0]),
-        right=columns.side_spec(b, right_keys, right_bands, times[1], lates[1]),
-        lower_us=lower,
-        upper_us=upper,
-        output=output,
-        drop_null_times=on_null_time == "drop",
+    times = _resolve_times(a, left_time, b, right_time, unbounded=unbounded)
+    lates = _parse_late(late, unbounded=unbounded)
+    return (
+        columns.side_spec(a, left_keys, left_bands, times[0], lates[0]),
+        columns.side_spec(b, right_keys, right_bands, times[1], lates[1]),
     )
+
+
+def _schema(a: columns.Input, b: columns.Input, output: Sequence[OutputColumn]) -> StructType:
     fields = [(a if c.side == "left" else b).fields[c.index] for c in output]
-    schema = StructType(
-        [StructField(c.name, f.dataType) for c, f in zip(output, fields, strict=True)]
-    )
-    routing, (count, ranges) = _parse_balance(balance), _parse_sizes(instances, slots)
-    matches = Joined(left, right, spec, Result(schema), schema, routing, count, ranges)
-    return matches if where is None else matches.where(where)
+    named = zip(output, fields, strict=True)
+    return StructType([StructField(c.name, f.dataType) for c, f in named])
 
 
 @dataclass(frozen=True)

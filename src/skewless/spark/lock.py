@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from skewless.errors import CheckpointInUseError
+from skewless.errors import CheckpointInUseError, StateAccessError
 from skewless.state.files import Folder
 
 WAIT_S = 30.0
@@ -59,14 +59,21 @@ class CheckpointLock:
             return True
 
     def _try(self) -> bool:
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o644)
+        except OSError as error:
+            raise StateAccessError(
+                f"cannot write {self._path}: {error}. "
+                "Give a checkpointLocation that this user may write to."
+            ) from error
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(descriptor)
             return False
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, str(os.getpid()).encode())
+        with contextlib.suppress(OSError):  # on a full disk nobody learns who holds the lock
+            os.ftruncate(descriptor, 0)
+            os.write(descriptor, str(os.getpid()).encode())
         self._descriptor = descriptor
         return True
 

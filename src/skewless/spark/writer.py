@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -168,7 +170,9 @@ class JoinWriter:
         if default:
             return f"{default}/{self._query_name}" if self._query_name else self._refuse(default)
         if self._function is None and self._format in TRANSIENT:
-            return tempfile.mkdtemp(prefix="skewless-checkpoint-")
+            folder = tempfile.mkdtemp(prefix="skewless-checkpoint-")
+            atexit.register(shutil.rmtree, folder, ignore_errors=True)
+            return folder
         return self._refuse(given)
 
     def _refuse(self, received: object) -> str:
