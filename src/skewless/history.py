@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skewless.errors import StateError
 from skewless.model import BatchReport
 from skewless.state.commits import QUERY_FILE, CommitLog, read_checked
-from skewless.state.files import Folder, qualify
+from skewless.state.files import STATE_FOLDER, Folder, qualify
 from skewless.state.history import read_reports
 
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
-STATE_FOLDER = "skewless"
+SCHEMA = """
+    batch_id long, rows_left long, rows_right long, late long, null_keys long, null_times long,
+    nan_bands long, matches long, duration_ms double, phases_ms map<string, double>,
+    state_rows long, state_bytes long, segments long, watermark_us long,
+    instances array<struct<instance: long, rows: long, pairs: long, matches: long,
+                           late_left: long, late_right: long, time_ms: double>>,
+    heavy_keys array<struct<value: string, share: double>>,
+    decisions array<struct<kind: string, subject: string, source: string, target: string,
+                           reason: string, accepted: boolean>>,
+    busiest_over_mean double
+"""
 
 
 class History(list[BatchReport]):
@@ -24,11 +31,14 @@ class History(list[BatchReport]):
         """All reports as a JSON array."""
         return json.dumps([report.to_json() for report in self])
 
-    def toDF(self, session: SparkSession) -> DataFrame:
-        """All reports as a DataFrame, one row per batch, instances and heavy keys nested."""
-        from skewless.spark.frames import history_frame
-
-        return history_frame(session, self)
+    def toDF(self, session: Any) -> Any:
+        """All reports as a DataFrame of a SparkSession, one row per batch, instances and heavy keys
+        nested."""
+        rows = [report.to_json() for report in self]
+        for row in rows:  # Spark takes no integer for a double
+            row["duration_ms"] = float(row["duration_ms"])
+            row["busiest_over_mean"] = float(row["busiest_over_mean"])
+        return session.createDataFrame(rows, SCHEMA)
 
 
 def history(checkpoint: str) -> History:

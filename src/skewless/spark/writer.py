@@ -25,12 +25,11 @@ from skewless.spark.sinks import (
     SourceSink,
     TableSink,
 )
-from skewless.state.files import Folder, qualify
+from skewless.state.files import STATE_FOLDER, Folder, qualify
 
 if TYPE_CHECKING:
     from skewless.spark.join import Joined
 
-STATE_FOLDER = "skewless"
 CHECKPOINT = "checkpointLocation"
 OWN_OPTIONS = {"skewless.keepcommits": "keep_commits", "skewless.keephistory": "keep_history"}
 TRANSIENT = frozenset({"memory", "console", "noop"})  # Spark, too, lets these go without checkpoint

@@ -23,6 +23,7 @@ from skewless.errors import ArgumentError, StateAccessError
 
 CACHE_BYTES_MAX = int(os.environ.get("SKEWLESS_CACHE_BYTES", str(20 << 30)))
 WRITE_BYTES = 1 << 20
+STATE_FOLDER = "skewless"  # within the checkpoint location
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}  # Hadoop's names for what Arrow calls otherwise
 
