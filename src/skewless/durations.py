@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import timedelta
+from decimal import Decimal
 
 from skewless.errors import ArgumentError
 
@@ -32,7 +33,7 @@ def parse_duration_us(value: object, argument: str, *, allow_negative: bool = Fa
     -500000
     """
     if isinstance(value, timedelta):
-        total = round(value / timedelta(microseconds=1))
+        total = value // timedelta(microseconds=1)
     elif isinstance(value, str):
         total = _parse_text(value, argument)
     else:
@@ -55,7 +56,7 @@ def _parse_text(text: str, argument: str) -> int:
         unit = _ALIASES.get(unit, _ALIASES.get(unit.rstrip("s"), unit.rstrip("s")))
         if unit not in _MICROSECONDS:
             break
-        amount = round(float(number) * _MICROSECONDS[unit])
+        amount = round(Decimal(number) * _MICROSECONDS[unit])
         total += -amount if sign == "-" else amount
         position = term.end()
     if not rest or position < len(rest):

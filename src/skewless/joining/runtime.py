@@ -120,10 +120,13 @@ class JoinRuntime:
 
     def _check_writable(self) -> None:
         probe = f".probe-{uuid.uuid4().hex}"
-        self.folder.write(probe, b"skewless")
-        if self.folder.size(probe) != 8:
+        try:
+            self.folder.write(probe, b"skewless")
+            size = self.folder.size(probe)
+        finally:
+            self.folder.delete(probe)
+        if size != 8:
             raise StateAccessError(f"cannot store a file in {self.folder.root}: is the disk full?")
-        self.folder.delete(probe)
 
     def _adopt(self, last: Commit) -> None:
         if last.slots != self._slots:
@@ -229,7 +232,7 @@ class JoinRuntime:
     ) -> BatchReport:
         """Make the batch count: write its commit, show its output, clean up behind it."""
         begun = time.perf_counter()
-        loads, compacted = self._instance_reports(plan)
+        loads, compacted, rewritten = self._instance_reports(plan)
         if compacted is not None and plan.batch_id > 0 and not any(x.matches for x in loads):
             moves = ()  # files without rows; only the first batch shows one, for its schema
         commit = self._next_commit(plan, arrivals, compacted, moves)
@@ -241,7 +244,7 @@ class JoinRuntime:
         self.last = commit
         self._kept[commit.batch_id] = {s.name for s in commit.segments}
         publish(self.folder, commit)
-        self._clean_up(plan, arrivals, compacted)
+        self._clean_up(plan, arrivals, rewritten)
         faults.reach("cleanup.done", plan.batch_id)
         log.debug("batch %d committed in %.1f ms", plan.batch_id,
                   (time.perf_counter() - begun) * 1000)  # fmt: skip
@@ -249,22 +252,23 @@ class JoinRuntime:
 
     def _instance_reports(
         self, plan: BatchPlan
-    ) -> tuple[list[InstanceLoad], list[SegmentInfo] | None]:
+    ) -> tuple[list[InstanceLoad], list[SegmentInfo] | None, list[SegmentInfo]]:
         """What the instances told. A sink may have read only some of the result, or none: then some
-        reports are missing, and a compaction counts only if every instance did its share."""
+        reports are missing, and a compaction counts only if every instance did its share; None, and
+        what some have rewritten, otherwise."""
         loads: list[InstanceLoad] = []
-        compacted: list[SegmentInfo] | None = []
+        rewritten: list[SegmentInfo] = []
+        complete = True
         for instance in range(plan.routing.instances):
             try:
                 report = json.loads(self.folder.read(f"{plan.report_folder}/{instance}.json"))
             except FileNotFoundError:
                 loads.append(InstanceLoad(instance))
-                compacted = None
+                complete = False
                 continue
             loads.append(InstanceLoad(**report["load"]))
-            if compacted is not None:
-                compacted += [SegmentInfo.from_json(s) for s in report["compacted"]]
-        return loads, compacted
+            rewritten += [SegmentInfo.from_json(s) for s in report["compacted"]]
+        return loads, rewritten if complete else None, rewritten
 
     def _next_commit(
         self,
@@ -286,7 +290,7 @@ class JoinRuntime:
         keep_after = {s: self.spec.keep_after_us(s, watermark) for s in SIDES}
         return Commit(
             batch_id=plan.batch_id,
-            watermark_us=plan.watermark_us,
+            watermark_us=watermark,
             time_max_us=time_max,
             slots=plan.routing.slots,
             instances=plan.routing.instances,
@@ -326,7 +330,7 @@ class JoinRuntime:
         )
 
     def _clean_up(
-        self, plan: BatchPlan, arrivals: Sequence[Arrival], compacted: list[SegmentInfo] | None
+        self, plan: BatchPlan, arrivals: Sequence[Arrival], rewritten: list[SegmentInfo]
     ) -> None:
         """Delete what no kept commit refers to any more. Failing to is no reason to stop."""
         try:
@@ -335,7 +339,7 @@ class JoinRuntime:
                 gone = self._kept.pop(old)
                 for name in gone - set().union(*self._kept.values()):
                     self.folder.delete(name)
-            written = [a.segment for a in arrivals if a.segment is not None] + (compacted or [])
+            written = [a.segment for a in arrivals if a.segment is not None] + rewritten
             for name in {s.name for s in written} - self._kept[plan.batch_id]:
                 self.folder.delete(name)
             for arrival in arrivals:

@@ -25,9 +25,10 @@ QUERY_FILE = "query.json"
 class Commit:
     """The state after a batch.
 
-    `watermark_us` is what the batch was judged by; `time_max_us` is the latest event time seen per
-    side, from which the next batch's watermark follows. `publish` lists (staged, final) names of
-    output files that belong to this commit; moving them is repeated until all are in place.
+    `watermark_us` is what the next batch is judged by, and what rows expired by: it never falls,
+    even if the query is started again with more lateness. `time_max_us` is the latest event time
+    seen per side. `publish` lists (staged, final) names of output files that belong to this commit;
+    moving them is repeated until all are in place.
     """
 
     batch_id: int

@@ -6,6 +6,7 @@ on this machine's disk and mapped there; what the cache loses is fetched again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import io
 import os
@@ -22,6 +23,7 @@ import pyarrow.fs as pafs
 from skewless.errors import ArgumentError, StateAccessError
 
 CACHE_BYTES_MAX = int(os.environ.get("SKEWLESS_CACHE_BYTES", str(20 << 30)))
+CACHE_TRIES = 3
 WRITE_BYTES = 1 << 20
 STATE_FOLDER = "skewless"  # within the checkpoint location
 
@@ -101,8 +103,12 @@ class Folder:
             return
         folder, _, base = name.rpartition("/")
         temporary = f"{folder}/.{base}.{uuid.uuid4().hex}.tmp".lstrip("/")
-        self.write(temporary, data)
-        os.replace(self.path(temporary), self.path(name))
+        try:
+            self.write(temporary, data)
+            os.replace(self.path(temporary), self.path(name))
+        except BaseException:
+            self.delete(temporary)
+            raise
 
     def read(self, name: str) -> bytes:
         """The content of a file; FileNotFoundError if there is none."""
@@ -158,7 +164,12 @@ class Folder:
 
     def map(self, name: str) -> pa.MemoryMappedFile:
         """A file mapped into memory; FileNotFoundError if there is none."""
-        return pa.memory_map(self.path(name) if self.is_local else self._cached(name))
+        if self.is_local:
+            return pa.memory_map(self.path(name))
+        for _ in range(CACHE_TRIES - 1):
+            with contextlib.suppress(FileNotFoundError):  # another process has just made room
+                return pa.memory_map(self._cached(name))
+        return pa.memory_map(self._cached(name))
 
     def _cached(self, name: str) -> str:
         cache = Path(tempfile.gettempdir()) / "skewless-cache"
