@@ -1,0 +1,163 @@
+"""Publishing: the moves of a commit, done as often as needed and seen once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from unittest import mock
+
+import pyarrow.fs as pafs
+import pytest
+
+from skewless.errors import StateAccessError
+from skewless.state import publish as publish_module
+from skewless.state.commits import Commit
+from skewless.state.files import Folder
+from skewless.state.publish import publish
+from tests.driver import CrashError, crash_at
+
+EMPTY = Commit(0, 0, {"left": None, "right": None}, 1, 1, "Hash", ())
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    made = Folder(str(tmp_path / "state"))
+    made.make("staged")
+    return made
+
+
+def stage(folder: Folder, out: Path | str, count: int = 3) -> Commit:
+    moves = []
+    for number in range(count):
+        folder.write(f"staged/{number}", f"content {number}".encode())
+        moves.append((f"staged/{number}", f"{out}/day={number}/part-{number}"))
+    return replace(EMPTY, publish=tuple(moves))
+
+
+def visible(out: Path) -> dict[str, str]:
+    return {
+        str(p.relative_to(out)): p.read_text()
+        for p in sorted(out.rglob("*"))
+        if p.is_file() and not p.name.startswith((".", "_"))
+    }
+
+
+ALL = {f"day={n}/part-{n}": f"content {n}" for n in range(3)}
+
+
+def test_files_are_moved_and_folders_made(folder: Folder, tmp_path: Path) -> None:
+    commit = stage(folder, tmp_path / "out")
+    publish(folder, commit)
+    assert visible(tmp_path / "out") == ALL
+    assert folder.list("staged") == []
+
+
+def test_a_commit_without_files_needs_nothing(folder: Folder) -> None:
+    publish(folder, EMPTY)
+
+
+def test_the_target_may_be_a_file_uri(folder: Folder, tmp_path: Path) -> None:
+    publish(folder, stage(folder, f"file://{tmp_path}/out"))
+    assert visible(tmp_path / "out") == ALL
+
+
+def test_publishing_again_changes_nothing(folder: Folder, tmp_path: Path) -> None:
+    commit = stage(folder, tmp_path / "out")
+    publish(folder, commit)
+    shutil.rmtree(tmp_path / "out" / "day=1")  # a reader may consume what it has seen
+    publish(folder, commit)
+    assert sorted(visible(tmp_path / "out")) == ["day=0/part-0", "day=2/part-2"]
+
+
+@pytest.mark.parametrize("visits", [1, 2, 3])
+def test_a_crash_between_moves_is_made_good(folder: Folder, tmp_path: Path, visits: int) -> None:
+    commit = stage(folder, tmp_path / "out")
+    with crash_at("publish.one", visits), pytest.raises(CrashError):
+        publish(folder, commit)
+    assert len(visible(tmp_path / "out")) == visits
+    publish(folder, commit)
+    assert visible(tmp_path / "out") == ALL
+
+
+def test_where_both_exist_the_staged_file_is_moved_again(folder: Folder, tmp_path: Path) -> None:
+    """As after a crash between the copy to another file system and the removal of the source."""
+    commit = stage(folder, tmp_path / "out")
+    (tmp_path / "out" / "day=1").mkdir(parents=True)
+    (tmp_path / "out" / "day=1" / "part-1").write_text("content 1")
+    publish(folder, commit)
+    assert visible(tmp_path / "out") == ALL
+    assert folder.list("staged") == []
+
+
+def across_devices(folder: Folder) -> mock._patch:
+    """Renaming out of the state folder fails, as between two file systems."""
+    rename = os.replace
+
+    def refuse(source: str, target: str) -> None:
+        if str(source).startswith(folder.root) and not str(target).startswith(folder.root):
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+        rename(source, target)
+
+    return mock.patch.object(os, "replace", refuse)
+
+
+def test_across_file_systems_files_are_copied(folder: Folder, tmp_path: Path) -> None:
+    commit = stage(folder, tmp_path / "out")
+    with across_devices(folder):
+        publish(folder, commit)
+    assert visible(tmp_path / "out") == ALL
+    assert folder.list("staged") == []
+    assert [p for p in (tmp_path / "out").rglob(".*")] == []
+
+
+def test_a_half_copied_file_is_never_visible(folder: Folder, tmp_path: Path) -> None:
+    commit = stage(folder, tmp_path / "out", count=1)
+
+    def half(source: str, target: str) -> None:
+        Path(target).write_text("cont")
+        assert visible(tmp_path / "out") == {}
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with (
+        across_devices(folder),
+        mock.patch.object(shutil, "copyfile", half),
+        pytest.raises(StateAccessError, match=r"cannot move the output file .*staged/0.*No space"),
+    ):
+        publish(folder, commit)
+    assert visible(tmp_path / "out") == {}
+    publish(folder, commit)
+    assert visible(tmp_path / "out") == {"day=0/part-0": "content 0"}
+
+
+def test_an_output_folder_that_cannot_be_made_is_told(folder: Folder, tmp_path: Path) -> None:
+    (tmp_path / "out").write_text("in the way")
+    commit = stage(folder, tmp_path / "out")
+    with pytest.raises(StateAccessError, match="the move is then repeated"):
+        publish(folder, commit)
+    (tmp_path / "out").unlink()
+    publish(folder, commit)
+    assert visible(tmp_path / "out") == ALL
+
+
+@pytest.mark.parametrize("stores", ["same", "different"])
+def test_remote_outputs(folder: Folder, tmp_path: Path, stores: str) -> None:
+    """From the state folder to a bucket: by renaming within a store, by copying between two."""
+    (tmp_path / "bucket").mkdir()
+    local = pafs.LocalFileSystem()
+    bucket = pafs.SubTreeFileSystem(str(tmp_path / "bucket"), local)
+
+    def filesystem(location: str) -> tuple[pafs.FileSystem, str]:
+        if not location.startswith("s3://bucket/"):
+            return local, location
+        path = location.removeprefix("s3://bucket/")
+        return (local, f"{tmp_path}/bucket/{path}") if stores == "same" else (bucket, path)
+
+    commit = stage(folder, "s3a://bucket/out")
+    with mock.patch.object(publish_module, "_filesystem", filesystem):
+        publish(folder, commit)
+        publish(folder, commit)
+    assert visible(tmp_path / "bucket" / "out") == ALL
+    assert folder.list("staged") == []
