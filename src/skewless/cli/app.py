@@ -1,0 +1,258 @@
+"""The commands and their help. What they need is imported when they run: help is instant."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+
+from skewless.cli.failures import explain
+
+TRACEBACK = "SKEWLESS_TRACEBACK"
+INTERRUPTED = 130
+
+CONTINUES = "Running the same command again continues where it stopped."
+
+
+class Guarded(TyperGroup):
+    """Every command's errors in one place: a red line instead of a traceback, and an exit code."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            _stderr().print(f"Stopped. {CONTINUES}", markup=False)
+            raise typer.Exit(INTERRUPTED) from None
+        except Exception as error:
+            explained = explain(error)
+            if explained is None or os.environ.get(TRACEBACK, "0") not in ("", "0"):
+                raise
+            message, code = explained
+            message = "\n".join([message, *getattr(error, "__notes__", ())])
+            _stderr().print(f"error: {message}", style="red", markup=False, soft_wrap=True)
+            raise typer.Exit(code) from None
+
+
+def _stderr() -> Console:
+    return Console(stderr=True, highlight=False)
+
+
+def _want_traceback(value: bool) -> bool:
+    if value:
+        os.environ[TRACEBACK] = "1"
+    return value
+
+
+Json = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object and nothing else on standard output.")
+]
+Traceback = Annotated[
+    bool,
+    typer.Option(
+        "--traceback",
+        callback=_want_traceback,
+        help=f"Show where in the code an error came from (also: {TRACEBACK}=1).",
+    ),
+]
+
+app = typer.Typer(
+    cls=Guarded,
+    add_completion=False,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    help="Stream joins on Spark that stay fast when the keys are skewed.",
+    epilog="Begin with: skewless demo",
+)
+
+
+@app.command()
+def demo(
+    batches: Annotated[
+        int, typer.Option(metavar="N", min=1, max=100_000, help="How many micro-batches.")
+    ] = 24,
+    rows: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=2,
+            max=100_000_000,
+            help="Rows per batch, one in ten an order; 400,000 are an hour of the city.",
+        ),
+    ] = 400_000,
+    output: Annotated[
+        Path, typer.Option(metavar="DIR", help="The folder for all the demo writes.")
+    ] = Path("demo-output"),
+    drift: Annotated[
+        float,
+        typer.Option(
+            metavar="X", min=0, max=1, help="How far the hot spots travel in a day, 0 to 1."
+        ),
+    ] = 0.0,
+    seed: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Another seed is another city.")
+    ] = 7,
+    instances: Annotated[
+        int | None,
+        typer.Option(metavar="N", min=1, max=65_536, help="Tasks per batch. Default: one a core."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete what an earlier demo wrote, and start anew.")
+    ] = False,
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Join the orders and taxi tracks of a simulated city, and watch.
+
+    Writes the two streams as parquet files, as skewed as published for a real city (20 % of the
+    cells hold 80 % of the orders), and joins them on the grid cell, two minutes apart at most, on
+    Spark in this process. The matches are written as parquet files, exactly once.
+
+    Ctrl-C stops it; the same command again continues, and with more --batches it goes on after its
+    end. Spark's own messages are in spark.log in the output folder.
+    """
+    from skewless.cli.city_data import Plan
+    from skewless.cli.demo import run_demo
+    from skewless.cli.display import make_console
+
+    plan = Plan(batches, rows, drift, seed)
+    console = make_console(stderr=as_json)
+    outcome, told = run_demo(plan, output, instances, fresh=fresh, console=console)
+    _finish(outcome.exit_code, told, as_json, console)
+
+
+@app.command()
+def run(
+    job: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The file that describes it.")],
+    log: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Where Spark's own messages go; - is standard error. Default: a temporary file, "
+            "named when something fails.",
+        ),
+    ] = None,
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Run a join that is described in a TOML file.
+
+    ```toml
+    checkpoint = "out/checkpoint"       # the state; a folder for each query
+    name = "orders-and-tracks"          # optional
+
+    [left]                              # [right] has the same keys
+    format = "parquet"                  # any source Spark can stream from
+    path = "in/orders"
+    schema = "id BIGINT, cell BIGINT, ordered_at TIMESTAMP"
+    options = { maxFilesPerTrigger = 1 }
+    select = ["id", "cell", "ordered_at"]    # optional: SQL expressions
+
+    [join]
+    on = "cell"                         # or ["a", "b"], [["a_l", "a_r"]],
+                                        # { left="x", right="y", width=5 }
+    left_time = "ordered_at"
+    right_time = "seen_at"
+    within = "10 minutes"               # or ["-1 minute", "10 minutes"],
+                                        # or "unbounded"
+    late = "1 minute"                   # from here on all is optional
+    where = "speed_kmh < 30"
+    balance = "auto"                    # or "hash", "broadcast", or
+                                        # { strategy="contrand", groups=4 }
+    instances = 8
+    slots = 128
+    suffixes = ["", "_right"]
+    on_null_time = "drop"               # or "error"
+
+    [sink]
+    format = "parquet"                  # json, csv, orc, console, kafka, ...
+    path = "out/joined"
+    partition_by = ["passengers"]       # optional
+
+    [trigger]                           # optional: without, batch on batch
+    processing_time = "1 second"        # or available_now = true, once = true
+
+    [spark]                             # optional
+    master = "local[*]"
+    conf = { "spark.driver.memory" = "4g" }
+    ```
+
+    Relative paths, in the file too, are relative to the current folder. The file is checked before
+    Spark starts; what is wrong is told with its line. An example: examples/orders_and_tracks.toml.
+
+    Ctrl-C stops it; the same command again continues from the checkpoint, exactly once.
+    """
+    from skewless.cli.display import make_console
+    from skewless.cli.run import run_job, spark_log, stdout_to_stderr
+    from skewless.jobfile import load_job
+
+    described = load_job(job)
+    console = make_console(stderr=as_json)
+    with spark_log(log) as file, stdout_to_stderr(as_json):
+        outcome, told = run_job(described, file, console)
+    _finish(outcome.exit_code, told, as_json, console)
+
+
+def _finish(exit_code: int, told: dict[str, Any], as_json: bool, console: Console) -> None:
+    if as_json:
+        typer.echo(json.dumps(told))
+    if exit_code:
+        console.print(f"Stopped. {CONTINUES}", markup=False)
+        raise typer.Exit(exit_code)
+
+
+@app.command()
+def inspect(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CKPT", help="The checkpoint folder of a query, or its URI.")
+    ],
+    last: Annotated[
+        int, typer.Option(metavar="N", min=1, help="How many batches to show and sum up.")
+    ] = 20,
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Show what a query is and how its batches went, running or not.
+
+    - Per batch: rows of each side, late ones (dropped), nulls (left out), matches, time by phase,
+      rows and bytes of state, and the time of the busiest instance over the mean (1.00 is even).
+
+    - Per instance: the time it worked and the pairs it compared.
+
+    - Per key: the heaviest ones by value, with their share of the rows.
+
+    With --json: `{"query": {...}, "batches": [...]}`.
+    """
+    from skewless.cli.display import make_console
+    from skewless.cli.inspect import show
+    from skewless.history import describe_query, history
+
+    query, reports = describe_query(checkpoint), history(checkpoint)
+    if as_json:
+        batches = [report.to_json() for report in reports[-last:]]
+        typer.echo(json.dumps({"query": query, "batches": batches}))
+    else:
+        show(query, reports, last, make_console())
+
+
+@app.command()
+def version(as_json: Json = False, traceback: Traceback = False) -> None:
+    """Show the versions of skewless and of what it stands on."""
+    from skewless.cli.version import versions
+
+    found = versions()
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    for name, number in found.items():
+        typer.echo(f"{name:<10}{number or 'not found'}")
+
+
+def main() -> None:
+    """The entry point of the `skewless` command."""
+    app(prog_name="skewless")

@@ -1,0 +1,193 @@
+"""A running join on the screen: a live view on a terminal, else plain lines, one per batch."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import TracebackType
+from typing import Protocol
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.spinner import Spinner
+from rich.table import Table
+from rich.text import Text
+
+from skewless.cli.totals import speed, total
+from skewless.cli.units import count, duration, short
+from skewless.cli.view import (
+    INSTANCES_SHOWN,
+    KEYS_SHOWN,
+    Labels,
+    batches_table,
+    side_by_side,
+    sparkline,
+)
+from skewless.model import BatchReport
+
+FRAMES_PER_SECOND = 8
+WINDOW = 40  # batches in the sparkline, and in the figures of instances and keys
+LINES_AROUND_BARS = 13  # of the live view: heading, headline, head of the table, panel borders
+PLAIN_COLUMNS = 160  # where nobody looks at a terminal's edge, nothing is cut off
+
+
+class Display(Protocol):
+    """Shows what goes on. `status` may be told a detail that changes often."""
+
+    def __enter__(self) -> Display: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+
+    def status(self, what: str, detail: str = "") -> None: ...
+
+    def batch(self, report: BatchReport, *, earlier: bool = False) -> None: ...
+
+
+def make_console(*, stderr: bool = False) -> Console:
+    """A console that is wide where it is not a terminal."""
+    console = Console(stderr=stderr, highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console = Console(stderr=stderr, highlight=False, width=PLAIN_COLUMNS)
+    return console
+
+
+def make_display(
+    console: Console, title: str, labels: Labels, batches: int | None = None
+) -> Display:
+    if console.is_interactive:
+        return LiveDisplay(console, title, labels, batches)
+    return PlainDisplay(console, title, labels)
+
+
+class PlainDisplay:
+    """One line per batch: for logs, pipes and terminals that cannot move the cursor."""
+
+    def __init__(self, console: Console, title: str, labels: Labels) -> None:
+        self._console, self._title, self._labels = console, title, labels
+        self._said = ""
+
+    def __enter__(self) -> PlainDisplay:
+        self._say(self._title)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        pass
+
+    def status(self, what: str, detail: str = "") -> None:
+        if what != self._said:
+            self._said = what
+            self._say(what)
+
+    def batch(self, report: BatchReport, *, earlier: bool = False) -> None:
+        if not earlier:
+            self._say(batch_line(report, self._labels))
+
+    def _say(self, line: str) -> None:
+        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.file.flush()
+
+
+def batch_line(report: BatchReport, labels: Labels) -> str:
+    """A batch in one line of text."""
+    late = f", {count(report.late)} late" if report.late else ""
+    return (
+        f"batch {report.batch_id}: {count(report.rows_left)} {labels.left} + "
+        f"{count(report.rows_right)} {labels.right} -> {count(report.matches)} matches{late} in "
+        f"{duration(report.duration_ms)} ({short(speed(report))} rows/s); state "
+        f"{short(report.state_rows)} rows, busiest/mean {report.busiest_over_mean:.2f}"
+    )
+
+
+class LiveDisplay:
+    """A view that is redrawn in place and stays on the screen at the end."""
+
+    def __init__(self, console: Console, title: str, labels: Labels, batches: int | None) -> None:
+        self._console, self._title, self._labels = console, title, labels
+        self._batches = batches
+        self._reports: list[BatchReport] = []
+        self._earlier = 0
+        self._status, self._detail = "", ""
+        self._status_since = time.monotonic()
+        self._spinner = Spinner("dots", style="cyan")
+        self._ended = False
+        self._live = Live(
+            get_renderable=self._render,
+            console=console,
+            refresh_per_second=FRAMES_PER_SECOND,
+            vertical_overflow="crop",
+        )
+
+    def __enter__(self) -> LiveDisplay:
+        self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._ended = True
+        self._live.__exit__(kind, error, traceback)
+
+    def status(self, what: str, detail: str = "") -> None:
+        if what != self._status:
+            self._status_since = time.monotonic()
+        self._status, self._detail = what, detail
+
+    def batch(self, report: BatchReport, *, earlier: bool = False) -> None:
+        self._reports.append(report)
+        self._earlier += earlier
+        self._status_since = time.monotonic()
+
+    def _render(self) -> RenderableType:
+        reports = list(self._reports)
+        parts: list[RenderableType] = [Text(self._title, style="bold cyan"), self._progress()]
+        if reports:
+            latest = total(reports[-WINDOW:])
+            bars = max(min(len(latest.instances), INSTANCES_SHOWN + 1), KEYS_SHOWN)
+            shown = max(3, self._console.height - LINES_AROUND_BARS - bars)
+            parts += [
+                self._headline(reports),
+                batches_table(reports[-shown:], self._labels),
+                side_by_side(latest.instances, latest.heavy_keys, self._labels),
+            ]
+        return Group(*parts)
+
+    def _progress(self) -> RenderableType:
+        line = Table.grid(padding=(0, 1))
+        done = len(self._reports)
+        cells: list[RenderableType] = []
+        if self._batches is not None and done:
+            cells.append(ProgressBar(self._batches, done, width=30))
+            cells.append(Text(f"{done} of {self._batches} batches", style="bold"))
+        elif done:
+            cells.append(Text(f"{count(done)} batches", style="bold"))
+        if not self._ended:
+            waited = f"{time.monotonic() - self._status_since:.0f} s"
+            doing = " ".join(filter(None, (self._status, self._detail)))
+            cells += [self._spinner, Text(doing), Text(waited, style="dim")]
+        line.add_row(*cells)
+        return line
+
+    def _headline(self, reports: list[BatchReport]) -> RenderableType:
+        everything = total(reports)
+        speeds = [speed(report) for report in reports[-WINDOW:]]
+        return Text.assemble(
+            "\n",
+            (short(everything.rows), "bold"), " rows   ",
+            (short(everything.matches), "bold"), " matches   ",
+            (short(speeds[-1]), "bold"), " rows/s  ",
+            (sparkline(speeds), "cyan"),
+        )  # fmt: skip

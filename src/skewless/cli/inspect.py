@@ -1,0 +1,124 @@
+"""`skewless inspect`: what a query is, and what became of its batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich import box
+from rich.console import Console
+from rich.measure import Measurement
+from rich.table import Table
+from rich.text import Text
+
+from skewless.cli.totals import Totals, nulls, total
+from skewless.cli.units import count, duration, percent, short, size
+from skewless.cli.view import Labels, balance_style, facts, side_by_side
+from skewless.durations import format_duration_us
+from skewless.model import BatchReport
+
+HOT_SHARE = 0.05  # of the rows: a key that has so many deserves to be named
+
+
+def show(
+    query: dict[str, str], reports: Sequence[BatchReport], shown: int, console: Console
+) -> None:
+    """Everything about a query, the most important line last."""
+    console.print(facts([(name, _told(name, value)) for name, value in query.items()]))
+    if not reports:
+        console.print("\nNo batch has been committed yet.")
+        return
+    latest = reports[-shown:]
+    console.print(*batches_tables(latest, console))
+    if len(reports) > len(latest):
+        console.print(
+            f"the last {len(latest)} of {count(len(reports))} batches; --last shows more",
+            style="dim",
+        )
+    totals = total(latest)
+    console.print(side_by_side(totals.instances, totals.heavy_keys, Labels(key=_key(query))))
+    console.print(Text(verdict(totals), style="bold"))
+
+
+def _told(name: str, value: str) -> str:
+    """Microseconds are for machines."""
+    if name != "within" or not value.endswith(" microseconds"):
+        return value
+    lower, upper = (int(n) for n in value.removesuffix(" microseconds").split(" to "))
+    if lower == -upper:
+        return f"{format_duration_us(upper)}, earlier or later"
+    return f"{format_duration_us(lower)} to {format_duration_us(upper)}"
+
+
+def _key(query: dict[str, str]) -> str:
+    """The names of the left keys, without their types."""
+    return ", ".join(part.partition(" as ")[0] for part in query.get("left keys", "").split(", "))
+
+
+def batches_tables(reports: Sequence[BatchReport], console: Console) -> list[Table]:
+    """One line per batch with everything that is counted; in two tables where one is too wide."""
+    counted = _counts(reports)
+    timed = _times_and_state(reports)
+    together = _table(reports, counted + timed)
+    unlimited = console.options.update_width(10_000)
+    if Measurement.get(console, unlimited, together).maximum <= console.width:
+        return [together]
+    return [_table(reports, counted), _table(reports, timed)]
+
+
+Column = tuple[str, Callable[[BatchReport], str | Text]]
+
+
+def _table(reports: Sequence[BatchReport], columns: Sequence[Column]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table.add_column("batch", justify="right", vertical="bottom")
+    for heading, _ in columns:
+        table.add_column(heading.replace(" and ", "\nand "), justify="right", vertical="bottom")
+    for report in reports:
+        table.add_row(str(report.batch_id), *(cell(report) for _, cell in columns))
+    return table
+
+
+def _counts(reports: Sequence[BatchReport]) -> list[Column]:
+    def counted(number: int) -> Text:
+        return Text(short(number), style="" if number else "dim")
+
+    def balance(report: BatchReport) -> Text:
+        ratio = report.busiest_over_mean
+        return Text(f"{ratio:.2f}", style=balance_style(ratio))
+
+    return [
+        ("left", lambda r: counted(r.rows_left)),
+        ("right", lambda r: counted(r.rows_right)),
+        ("late", lambda r: counted(r.late)),
+        ("nulls", lambda r: counted(nulls(r))),
+        ("matches", lambda r: counted(r.matches)),
+        ("busiest/\nmean", balance),
+    ]
+
+
+def _times_and_state(reports: Sequence[BatchReport]) -> list[Column]:
+    def phase(name: str) -> Column:
+        return name, lambda r: Text(duration(r.phases_ms.get(name, 0.0)), style="dim")
+
+    phases = dict.fromkeys(name for r in reports for name in r.phases_ms)
+    return [
+        ("time", lambda r: duration(r.duration_ms)),
+        *(phase(name) for name in phases),
+        ("state\nrows", lambda r: short(r.state_rows)),
+        ("state\nsize", lambda r: size(r.state_bytes)),
+    ]
+
+
+def verdict(totals: Totals) -> str:
+    """What one would say when asked how the join is doing."""
+    hot = [k for k in totals.heavy_keys if k.share >= HOT_SHARE]
+    ratio = f"busiest/mean {totals.busiest_over_mean:.2f}"
+    if not totals.heavy_keys:
+        return f"no key stands out; {ratio}"
+    if not hot:
+        return (
+            f"no key carries more than {percent(totals.heavy_keys[0].share)} of the rows; {ratio}"
+        )
+    share = percent(sum(k.share for k in hot))
+    keys = "1 key carries" if len(hot) == 1 else f"{len(hot)} keys carry"
+    return f"{keys} {share} of the rows; {ratio}"

@@ -1,0 +1,191 @@
+"""Reports as things to look at: tables and bars, shared by all commands."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.bar import Bar
+from rich.console import Console, RenderableType
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from skewless.cli.totals import Totals, speed
+from skewless.cli.units import count, duration, percent, short
+from skewless.model import BatchReport, InstanceLoad, KeyShare
+
+TICKS = "▁▂▃▄▅▆▇█"
+KEYS_SHOWN = 8
+INSTANCES_SHOWN = 16
+VALUE_CHARS_MAX = 24
+EVEN, UNEVEN = 1.15, 1.5  # busiest/mean: up to the first is even, above the second a straggler
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What the two inputs and the key are called."""
+
+    left: str = "left"
+    right: str = "right"
+    key: str = "key"
+
+
+def balance_style(ratio: float) -> str:
+    if ratio <= EVEN:
+        return "green"
+    return "yellow" if ratio <= UNEVEN else "red"
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Values as a row of small bars, the highest one full.
+
+    >>> sparkline([1, 4, 8])
+    '▁▄█'
+    """
+    most = max(values, default=0)
+    if most <= 0:
+        return ""
+    return "".join(TICKS[max(0, round(v / most * len(TICKS)) - 1)] for v in values)
+
+
+def batches_table(reports: Sequence[BatchReport], labels: Labels) -> Table:
+    """One line per batch, as much as fits an ordinary terminal."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, expand=True)
+    headings = ("batch", labels.left, labels.right, "matches", "time", "rows/s", "state")
+    for heading in headings:
+        table.add_column(heading, justify="right", no_wrap=True)
+    table.add_column("busiest/mean", justify="right", no_wrap=True)
+    for report in reports:
+        ratio = report.busiest_over_mean
+        table.add_row(
+            str(report.batch_id),
+            count(report.rows_left),
+            count(report.rows_right),
+            count(report.matches),
+            duration(report.duration_ms),
+            short(speed(report)),
+            f"{short(report.state_rows)} rows",
+            Text(f"{ratio:.2f}", style=balance_style(ratio)),
+        )
+    return table
+
+
+def load_table(loads: Sequence[InstanceLoad]) -> Table:
+    """A bar per instance, by the time it worked; the colour tells how far it is above the mean."""
+    table = _bars("", "time", "rows", "pairs")
+    mean = sum(x.time_ms for x in loads) / len(loads) if loads else 0
+    most = max((x.time_ms for x in loads), default=0)
+    # When there are too many to show, the busiest ones are what one wants to see.
+    chosen = sorted(loads, key=lambda x: -x.time_ms)[:INSTANCES_SHOWN]
+    for load in sorted(chosen, key=lambda x: x.instance):
+        style = balance_style(load.time_ms / mean if mean else 1)
+        table.add_row(
+            str(load.instance),
+            Bar(most or 1, 0, load.time_ms, color=style),
+            duration(load.time_ms),
+            short(load.rows),
+            short(load.pairs),
+        )
+    if len(loads) > len(chosen):
+        table.add_row("…", f"{len(loads) - len(chosen)} less busy ones", "", "", "")
+    return table
+
+
+def keys_table(keys: Sequence[KeyShare], labels: Labels) -> Table:
+    """A bar per heavy key."""
+    table = _bars(labels.key, "share")
+    shown = keys[:KEYS_SHOWN]
+    most = max((k.share for k in shown), default=0)
+    for key in shown:
+        bar = Bar(most or 1, 0, key.share, color="magenta")
+        table.add_row(Text(shortened(key.value)), bar, percent(key.share))
+    return table
+
+
+def _bars(first: str, *figures: str) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False, expand=True)
+    table.add_column(first, no_wrap=True)
+    table.add_column("", ratio=1, min_width=6)
+    for figure in figures:
+        table.add_column(figure, justify="right", no_wrap=True)
+    return table
+
+
+def shortened(value: str) -> str:
+    return value if len(value) <= VALUE_CHARS_MAX else f"{value[: VALUE_CHARS_MAX - 1]}…"
+
+
+def side_by_side(loads: Sequence[InstanceLoad], keys: Sequence[KeyShare], labels: Labels) -> Table:
+    """Load per instance next to the heaviest keys."""
+    times = [x.time_ms for x in loads]
+    ratio = max(times) * len(times) / sum(times) if sum(times) > 0 else 1.0
+    verdict = Text.assemble("busiest/mean ", (f"{ratio:.2f}", f"bold {balance_style(ratio)}"))
+    grid = Table.grid(expand=True, padding=(0, 1))
+    grid.add_column(ratio=1)
+    grid.add_column(ratio=1)
+    grid.add_row(
+        panel(load_table(loads), "load per instance", verdict),
+        panel(keys_table(keys, labels), f"heaviest by {labels.key}", Text("share of all rows")),
+    )
+    return grid
+
+
+def panel(content: RenderableType, title: str, subtitle: Text) -> Panel:
+    return Panel(
+        content,
+        title=Text(title),
+        title_align="left",
+        subtitle=subtitle,
+        subtitle_align="right",
+        border_style="dim",
+        box=box.ROUNDED,
+    )
+
+
+def facts(pairs: Sequence[tuple[str, str]]) -> Table:
+    """Names and values, one pair to a line."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")
+    for name, value in pairs:
+        grid.add_row(name, Text(value))
+    return grid
+
+
+def summary_facts(
+    totals: Totals, labels: Labels, *, filtered: bool = False
+) -> list[tuple[str, str]]:
+    """What a run comes to, for people. Matches are counted before a condition `filtered` them."""
+    heavy = ", ".join(f"{shortened(k.value)} ({percent(k.share)})" for k in totals.heavy_keys[:3])
+    told = [
+        ("rows", f"{count(totals.rows)}  ({count(totals.rows_left)} {labels.left}, "
+                 f"{count(totals.rows_right)} {labels.right})"),
+        ("matches", f"{count(totals.matches)}{'  (before `where`)' if filtered else ''}"),
+        ("throughput", f"{short(totals.median_rows_per_second)} rows/s in the median batch "
+                       f"({duration(totals.median_ms)}), {short(totals.rows_per_second)} overall"),
+        ("busiest/mean", f"{totals.busiest_over_mean:.2f} over {len(totals.instances)} instances"),
+        (f"heaviest {labels.key}", heavy or "none stands out"),
+    ]  # fmt: skip
+    if totals.late:
+        told.insert(2, ("late, dropped", count(totals.late)))
+    if totals.nulls:
+        told.insert(2, ("null, left out", count(totals.nulls)))
+    return told
+
+
+def print_summary(console: Console, title: str, pairs: Sequence[tuple[str, str]]) -> None:
+    """The end of a run: framed on a terminal, plain lines elsewhere."""
+    if not console.is_terminal:
+        lines = [title, *(f"{name}: {value}" for name, value in pairs)]
+        console.print("\n".join(lines), markup=False, soft_wrap=True)
+        return
+    framed = Panel.fit(
+        facts(pairs),
+        title=Text(title, style="bold"),
+        title_align="left",
+        border_style="cyan",
+        box=box.ROUNDED,
+    )
+    console.print(framed)

@@ -1,0 +1,171 @@
+"""The table [join]: the arguments of `sk.join` as TOML can say them."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from skewless.errors import ArgumentError
+from skewless.jobfile.lines import Path
+from skewless.jobfile.section import JobText, Section
+from skewless.model import UNBOUNDED, Band, Unbounded, band
+from skewless.routing import Broadcast, ContRand, Hash, Routing
+
+JOIN_KEYS = (
+    "on", "left_time", "right_time", "within", "late", "how", "where", "balance", "instances",
+    "slots", "suffixes", "on_null_time",
+)  # fmt: skip
+AUTO = "auto"  # the engine's own choice
+BALANCES: dict[str, type[Routing]] = {
+    "hash": Hash,
+    "contrand": ContRand,
+    "broadcast": Broadcast,
+}
+
+ON = (
+    '"k", ["k1", "k2"], pairs [["left_k", "right_k"]], bands '
+    '{ left = "x", right = "y", width = 5 }, or a list of these'
+)
+OR_WITHIN = ', ["-1 minute", "10 minutes"] or "unbounded"'
+WITHIN = f'"10 minutes"{OR_WITHIN}'
+OR_LATE = ', or one for each side: ["1 minute", "0 seconds"]'
+LATE = f'"1 minute"{OR_LATE}'
+SUFFIXES = 'two texts, such as ["", "_right"]'
+WIDTH = 'a number, or for times a duration such as "5 seconds"'
+BALANCE = 'a name, or a table such as { strategy = "contrand", groups = 4 }'
+COUNT = "a whole number from 1 to 65536"
+UNBOUNDED_WORD = "unbounded"
+
+Condition = str | tuple[str, str] | Band
+
+
+def read_join(job: Section) -> dict[str, Any]:
+    """The keyword arguments of `sk.join`; what the file leaves out is left to its defaults."""
+    job.need("join", "a table [join] with `on`, `left_time`, `right_time` and `within`")
+    join = job.table("join", JOIN_KEYS)
+    join.need("on", f"the columns to join on, {ON}")
+    join.need("within", f"how far apart in time rows may be, {WITHIN}")
+    within = _within(join)
+    arguments = {
+        "on": _on(join),
+        "within": within,
+        "left_time": _time(join, "left_time", within),
+        "right_time": _time(join, "right_time", within),
+        "late": _late(join),
+        "how": join.one_of("how", ("inner",)),
+        "where": join.string("where", "an SQL condition over the output columns"),
+        "balance": _balance(join),
+        "instances": _count(join, "instances"),
+        "slots": _count(join, "slots"),
+        "suffixes": _suffixes(join),
+        "on_null_time": join.one_of("on_null_time", ("error", "drop")),
+    }
+    return {key: value for key, value in arguments.items() if value is not None}
+
+
+def _on(join: Section) -> list[Condition]:
+    value = join.get("on")
+    if not isinstance(value, list):
+        return [_condition(join.text, (*join.path, "on"), value)]
+    if not value:
+        raise join.refuse("on", ON)
+    return [_condition(join.text, (*join.path, "on", i), item) for i, item in enumerate(value)]
+
+
+def _condition(text: JobText, path: Path, item: Any) -> Condition:
+    if isinstance(item, str) and item:
+        return item
+    if isinstance(item, list) and len(item) == 2 and all(isinstance(c, str) and c for c in item):
+        return item[0], item[1]
+    if not isinstance(item, dict):
+        raise text.refusal(path, item, ON)
+    pair = Section(text, path, item, ("left", "right", "width"))
+    left = pair.needed_string("left", "the name of a column of the left input")
+    right = pair.needed_string("right", "the name of a column of the right input")
+    if "width" not in pair:
+        return left, right
+    width = pair.get("width")
+    if isinstance(width, bool) or not isinstance(width, int | float | str):
+        raise pair.refuse("width", WIDTH)
+    if isinstance(width, str):
+        pair.duration_us((*path, "width"), width)
+    return band(left, right, width)
+
+
+def _within(join: Section) -> object:
+    value, path = join.get("within"), (*join.path, "within")
+    if isinstance(value, str) and value.strip().lower() == UNBOUNDED_WORD:
+        return UNBOUNDED
+    if not isinstance(value, list):
+        join.duration_us(path, value, OR_WITHIN)
+        return value
+    if len(value) != 2:
+        raise join.refuse("within", WITHIN)
+    lower, upper = (
+        join.duration_us((*path, i), bound, allow_negative=True) for i, bound in enumerate(value)
+    )
+    if lower > upper:
+        raise join.refuse("within", "[lower, upper] with lower <= upper")
+    return value[0], value[1]
+
+
+def _time(join: Section, key: str, within: object) -> str | None:
+    what = "the name of the event-time column"
+    if isinstance(within, Unbounded):
+        return join.string(key, what)
+    return join.needed_string(key, f'{what} (only within = "unbounded" can do without)')
+
+
+def _late(join: Section) -> object:
+    value, path = join.get("late"), (*join.path, "late")
+    if value is None:
+        return None
+    if not isinstance(value, list):
+        join.duration_us(path, value, OR_LATE)
+        return value
+    if len(value) != 2:
+        raise join.refuse("late", LATE)
+    for i, bound in enumerate(value):
+        join.duration_us((*path, i), bound)
+    return value[0], value[1]
+
+
+def _balance(join: Section) -> Routing | str | None:
+    value = join.get("balance")
+    if value is None:
+        return None
+    if value == AUTO:
+        return AUTO
+    if isinstance(value, str):
+        join.one_of("balance", (AUTO, *BALANCES))
+        return BALANCES[value]()
+    if not isinstance(value, dict):
+        raise join.refuse("balance", BALANCE)
+    strategy = join.table("balance", tuple(value))
+    strategy.needed_string("strategy", f"one of: {', '.join(BALANCES)}")
+    strategy.one_of("strategy", tuple(BALANCES))
+    kind = BALANCES[value["strategy"]]
+    parameters = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+    table = join.table("balance", ("strategy", *parameters))
+    try:
+        return kind(**{key: value[key] for key in parameters if key in value})
+    except ArgumentError as error:
+        raise table.refuse(error.argument, error.accepted) from error
+
+
+def _count(join: Section, key: str) -> int | None:
+    value = join.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= 65_536:
+        raise join.refuse(key, COUNT)
+    return value
+
+
+def _suffixes(join: Section) -> tuple[str, str] | None:
+    value = join.get("suffixes")
+    if value is None:
+        return None
+    if not isinstance(value, list) or len(value) != 2 or not all(isinstance(s, str) for s in value):
+        raise join.refuse("suffixes", SUFFIXES)
+    return value[0], value[1]

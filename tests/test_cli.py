@@ -1,0 +1,565 @@
+"""The command-line tool: what it prints, how it fails, and that Ctrl-C loses nothing."""
+
+from __future__ import annotations
+
+import doctest
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+import skewless as sk
+from skewless.cli import app, totals, units, view
+from skewless.cli import inspect as inspecting
+from skewless.cli.city_data import DemoFolder, Plan
+from skewless.cli.display import LiveDisplay, PlainDisplay, make_display
+from skewless.cli.failures import explain, root_cause
+from skewless.cli.interrupt import StopRequest
+from skewless.cli.view import Labels
+from skewless.errors import CheckpointInUseError, DataError, SkewlessError, StateError
+from skewless.model import BatchReport, InstanceLoad, KeyShare
+from skewless.spark.lock import CheckpointLock
+from skewless.state.commits import Commit, CommitLog, claim
+from skewless.state.files import Folder
+from skewless.state.history import write_report
+
+EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
+QUERY = {"kind": "two-way join", "left keys": "cell as int64", "within": "-60000000 to 60000000 "
+         "microseconds"}  # fmt: skip
+COMMANDS = ("demo", "run", "inspect", "version")
+
+
+def invoke(*args: str, width: int = 200) -> Any:
+    return CliRunner().invoke(app, args, env={"COLUMNS": str(width), "SKEWLESS_TRACEBACK": ""})
+
+
+def report(batch_id: int, *, heavy: float = 0.12, times: tuple[float, ...] = (30, 10)) -> Any:
+    return BatchReport(
+        batch_id=batch_id,
+        rows_left=1_000,
+        rows_right=9_000,
+        late=3,
+        null_keys=1,
+        null_times=1,
+        nan_bands=0,
+        matches=1_234_567,
+        duration_ms=500.0,
+        phases_ms={"ingest": 200.0, "plan": 0.5, "join and write": 299.5},
+        state_rows=41_250,
+        state_bytes=2_345_678,
+        segments=2,
+        watermark_us=None,
+        instances=tuple(
+            InstanceLoad(i, rows=5_000, pairs=7_000, time_ms=ms) for i, ms in enumerate(times)
+        ),
+        heavy_keys=(KeyShare("2279", heavy), KeyShare("[bold]x", 0.01)),
+    )
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """The checkpoint of a query of five batches, as the engine leaves it."""
+    folder = Folder(str(tmp_path / "ckpt" / "skewless"))
+    for name in ("commits", "history"):
+        folder.make(name)
+    claim(folder, QUERY)
+    for batch_id in range(5):
+        write_report(folder, report(batch_id))
+    CommitLog(folder).write(Commit(4, 0, {"left": 0, "right": 0}, 64, 2, "Hash", ()))
+    return tmp_path / "ckpt"
+
+
+# Help and versions
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command: str) -> None:
+    assert command in invoke("--help").stdout
+    told = invoke(command, "--help")
+    assert told.exit_code == 0
+    assert "--json" in told.stdout and "--traceback" in told.stdout
+
+
+def test_help_says_where_paths_start_and_what_goes_on_after_ctrl_c() -> None:
+    told = " ".join(invoke("run", "--help").stdout.split())
+    assert "relative to the current folder" in told
+    assert "the same command again continues" in told
+
+
+def test_help_loads_neither_pyspark_nor_numba() -> None:
+    code = (
+        "import sys; from skewless.cli import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print('heavy:', *sorted({m.split('.')[0] for m in sys.modules}"
+        " & {'pyspark', 'py4j', 'numba', 'pandas'}))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1].strip() == "heavy:"
+
+
+def test_version() -> None:
+    told = json.loads(invoke("version", "--json").stdout)
+    assert list(told) == ["skewless", "pyspark", "pyarrow", "numpy", "numba", "python", "java"]
+    assert told["skewless"] == sk.__version__
+    assert all(told[name] for name in ("pyspark", "pyarrow", "numpy", "numba", "python"))
+    assert f"skewless  {sk.__version__}" in invoke("version").stdout
+
+
+def test_version_without_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    assert json.loads(invoke("version", "--json").stdout)["java"] is None
+    assert "java      not found" in invoke("version").stdout
+
+
+# Inspect
+
+
+def test_inspect_shows_batches_load_keys_and_a_verdict(checkpoint: Path) -> None:
+    told = invoke("inspect", str(checkpoint)).stdout
+    lines = told.splitlines()
+    assert "1 minute, earlier or later" in told
+    first = next(line.split() for line in lines if line.strip().startswith("0  "))
+    assert first == [
+        "0", "1,000", "9,000", "3", "2", "1.23", "M", "1.50", "500", "ms", "200", "ms", "0.5",
+        "ms", "300", "ms", "41.2", "k", "2.35", "MB",
+    ]  # fmt: skip
+    assert "load per instance" in told and "150 ms" in told and "█" in told
+    assert "2279" in told and "12.0 %" in told
+    assert "[bold]x" in told  # a key is shown as it is, never as markup
+    assert lines[-1] == "1 key carries 12.0 % of the rows; busiest/mean 1.50"
+
+
+def test_inspect_shows_the_last_batches(checkpoint: Path) -> None:
+    told = invoke("inspect", str(checkpoint), "--last", "2").stdout
+    assert "the last 2 of 5 batches" in told
+    told = json.loads(invoke("inspect", str(checkpoint), "--last", "2", "--json").stdout)
+    assert [batch["batch_id"] for batch in told["batches"]] == [3, 4]
+
+
+@pytest.mark.parametrize("width", [70, 80, 120, 200])
+def test_inspect_fits(checkpoint: Path, width: int) -> None:
+    told = invoke("inspect", str(checkpoint), width=width).stdout
+    assert max(map(len, told.splitlines())) <= width
+    assert told.count("batch ") + told.count("batch\n") == (1 if width >= 120 else 2)
+    assert "1.23 M" in told and "2.35 MB" in told
+
+
+def test_inspect_as_json(checkpoint: Path) -> None:
+    told = json.loads(invoke("inspect", str(checkpoint), "--json").stdout)
+    assert told["query"] == QUERY
+    assert [BatchReport.from_json(b) for b in told["batches"]] == [report(i) for i in range(5)]
+
+
+def test_inspect_before_the_first_batch(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path / "skewless"))
+    folder.make()
+    claim(folder, QUERY)
+    told = invoke("inspect", str(tmp_path))
+    assert told.exit_code == 0
+    assert "No batch has been committed yet" in told.stdout
+
+
+@pytest.mark.parametrize(
+    ("heavy", "told"),
+    [
+        ([], "no key stands out; busiest/mean 1.00"),
+        ([0.004], "no key carries more than 0.40 % of the rows; busiest/mean 1.00"),
+        ([0.3, 0.1, 0.01], "2 keys carry 40.0 % of the rows; busiest/mean 1.00"),
+    ],
+)
+def test_verdicts(heavy: list[float], told: str) -> None:
+    keys = tuple(KeyShare(str(i), share) for i, share in enumerate(heavy))
+    only = replace(report(0, times=(5, 5)), heavy_keys=keys)
+    assert inspecting.verdict(totals.total([only])) == told
+
+
+# Sums and units
+
+
+def test_totals_add_up() -> None:
+    both = totals.total([report(0), report(1, heavy=0.02, times=(10, 30, 20))])
+    assert (both.rows, both.matches, both.late, both.nulls) == (20_000, 2_469_134, 6, 4)
+    assert [load.time_ms for load in both.instances] == [40, 40, 20]
+    assert both.busiest_over_mean == pytest.approx(1.2)
+    assert both.heavy_keys[0] == KeyShare("2279", 0.07)
+    assert both.rows_per_second == both.median_rows_per_second == 20_000
+    assert totals.total([]).to_json()["rows"] == 0
+
+
+@pytest.mark.parametrize("module", [units, view])
+def test_docstrings(module: Any) -> None:
+    assert doctest.testmod(module).failed == 0
+
+
+# Displays
+
+
+def test_live_view() -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=100, height=40)
+    display = make_display(screen, "orders ⋈ tracks", Labels("orders", "tracks", "cell"), 3)
+    assert isinstance(display, LiveDisplay)
+    with display:
+        display.status("Starting Spark")
+        display.batch(report(0), earlier=True)
+        display.batch(report(1))
+        display.status("Joining")
+    told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.file.getvalue())
+    frame = told[told.rindex("orders ⋈ tracks") :]
+    assert "2 of 3 batches" in frame
+    assert "20.0 k rows   2.47 M matches   20.0 k rows/s" in frame
+    assert "busiest/mean 1.50" in frame
+    assert "heaviest by cell" in frame and "2279" in frame
+    assert "Joining" not in frame, "at the end nothing goes on any more"
+
+
+@pytest.mark.parametrize("height", [10, 24, 60])
+def test_live_view_fits(height: int) -> None:
+    screen = Console(file=io.StringIO(), force_terminal=True, width=80, height=height)
+    display = LiveDisplay(screen, "title", Labels(), None)
+    for batch_id in range(100):
+        display.batch(report(batch_id, times=(1.0,) * 40))
+    lines = screen.render_lines(display._render(), pad=False)
+    assert len(lines) <= max(height, 36)
+
+
+def test_plain_lines() -> None:
+    pipe = Console(file=io.StringIO(), force_terminal=False, width=40)
+    display = make_display(pipe, "title", Labels("orders", "tracks"))
+    assert isinstance(display, PlainDisplay)
+    with display:
+        display.status("Writing", "1 of 9")
+        display.status("Writing", "2 of 9")
+        display.batch(report(0), earlier=True)
+        display.batch(report(1))
+    assert pipe.file.getvalue().splitlines() == [
+        "title",
+        "Writing",
+        "batch 1: 1,000 orders + 9,000 tracks -> 1,234,567 matches, 3 late in 500 ms "
+        "(20.0 k rows/s); state 41.2 k rows, busiest/mean 1.50",
+    ]
+
+
+# Failures
+
+
+def test_errors_are_one_line_and_exit_code_2(tmp_path: Path) -> None:
+    told = invoke("inspect", str(tmp_path))
+    assert (told.exit_code, told.stdout) == (2, "")
+    assert told.stderr.startswith(f"error: {tmp_path} is not the checkpoint of a skewless query")
+    assert len(told.stderr.splitlines()) == 1
+
+
+def test_a_traceback_on_request(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SKEWLESS_TRACEBACK", "")
+    runner = CliRunner()
+    assert isinstance(
+        runner.invoke(app, ["inspect", str(tmp_path), "--traceback"]).exception, StateError
+    )
+    told = runner.invoke(app, ["inspect", str(tmp_path)], env={"SKEWLESS_TRACEBACK": "1"})
+    assert isinstance(told.exception, StateError)
+
+
+def test_a_bad_job_file_is_told_before_spark_starts(tmp_path: Path) -> None:
+    job = tmp_path / "job.toml"
+    job.write_text('checkpoint = "x"\n[lfet]\n', encoding="utf-8")
+    told = invoke("run", str(job))
+    assert told.exit_code == 2
+    assert f"{job}:2: unknown key `lfet` (did you mean `left`?)" in told.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [["--rows", "1"], ["--batches", "0"], ["--drift", "1.5"], ["--seed", "-1"], ["--nope"]],
+)
+def test_bad_options(args: list[str]) -> None:
+    assert invoke("demo", *args).exit_code == 2
+
+
+class FailedQueryError(Exception):
+    """Stands in for Spark's StreamingQueryException, which needs a query that failed."""
+
+    __module__ = "pyspark.errors.exceptions.captured"
+
+
+FOREACH_BATCH = """\
+[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: \
+[FOREACH_BATCH_USER_FUNCTION_ERROR] An error occurred in the user provided function in foreach \
+batch sink. Reason: An exception was raised by the Python Proxy. Return Message: Traceback (most \
+recent call last):
+  File "clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+{raised}
+ SQLSTATE: 39000 SQLSTATE: XXKST
+=== Streaming Query ===
+Logical Plan:
+~Union false, false
+"""
+
+
+def test_an_error_of_ours_that_went_through_spark() -> None:
+    raised = f"skewless.errors.DataError: {DataError('3 rows have no event time. Filter them.')}"
+    error = FailedQueryError(FOREACH_BATCH.format(raised=raised))
+    assert explain(error) == ("3 rows have no event time. Filter them.", 2)
+
+
+def test_an_error_of_spark() -> None:
+    raised = (
+        "py4j.protocol.Py4JJavaError: An error occurred while calling o1.save.\n"
+        ": org.apache.spark.SparkException: [DATA_SOURCE_NOT_FOUND] Failed to find: x.\n"
+        "\tat org.apache.spark.A(A.scala:1)\n"
+        "Caused by: java.lang.ClassNotFoundException: x.DefaultSource\n"
+    )
+    error = FailedQueryError(FOREACH_BATCH.format(raised=raised))
+    assert explain(error) == ("Spark failed: [DATA_SOURCE_NOT_FOUND] Failed to find: x.", 1)
+
+
+def test_other_errors_are_not_explained_away() -> None:
+    assert explain(ZeroDivisionError()) is None
+    assert explain(BrokenPipeError()) is None
+    assert explain(PermissionError(13, "no", "/x")) == ("[Errno 13] no: '/x'", 2)
+    assert root_cause("only this\nand that") == "only this"
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_is_a_request_and_two_are_an_order(number: int) -> None:
+    before = signal.getsignal(number)
+    noticed: list[int] = []
+    with StopRequest(lambda: noticed.append(1)) as request:
+        assert (request.signal, request.exit_code) == (None, 0)
+        os.kill(os.getpid(), number)
+        assert (request.signal, request.exit_code, noticed) == (number, 128 + number, [1])
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), number)
+    assert signal.getsignal(number) is before
+
+
+# The demo's folder
+
+PLAN = Plan(batches=2, rows=50, drift=0.0, seed=7)
+
+
+def written(folder: DemoFolder, plan: Plan, *, fresh: bool = False) -> DemoFolder:
+    folder.prepare(plan, fresh=fresh)
+    writing = folder.write(plan)
+    writing.join(60)
+    assert writing.is_done and writing.error is None
+    return folder
+
+
+def test_the_same_plan_writes_the_same_rows(tmp_path: Path) -> None:
+    one, two = (written(DemoFolder(tmp_path / name), PLAN) for name in "ab")
+    for name in ("orders/0001.parquet", "tracks/0001.parquet"):
+        assert pq.read_table(one.input / name).equals(pq.read_table(two.input / name))
+    rows = (
+        pq.read_table(one.input / "orders").num_rows,
+        pq.read_table(one.input / "tracks").num_rows,
+    )
+    assert rows == (2 * PLAN.orders, 2 * PLAN.tracks) == (10, 90)
+
+
+def test_what_is_written_is_not_written_again(tmp_path: Path) -> None:
+    folder = written(DemoFolder(tmp_path), PLAN)
+    inode = (folder.input / "orders" / "0000.parquet").stat().st_ino
+    folder.prepare(PLAN, fresh=False)
+    assert folder.write(PLAN).is_done
+    assert (folder.input / "orders" / "0000.parquet").stat().st_ino == inode
+    assert folder.joined(PLAN) is None
+
+
+def test_more_batches_continue_other_plans_do_not(tmp_path: Path) -> None:
+    folder = written(DemoFolder(tmp_path), PLAN)
+    first = pq.read_table(folder.input / "tracks" / "0000.parquet")
+    written(folder, Plan(3, 50, 0.0, 7))
+    assert pq.read_table(folder.input / "tracks" / "0000.parquet").equals(first)
+    for other in (PLAN, Plan(3, 60, 0.0, 7), Plan(3, 50, 0.5, 7), Plan(3, 50, 0.0, 8)):
+        with pytest.raises(SkewlessError, match="--fresh to replace it"):
+            folder.prepare(other, fresh=False)
+
+
+def test_fresh_deletes_what_the_demo_made(tmp_path: Path) -> None:
+    folder = written(DemoFolder(tmp_path), PLAN)
+    (folder.checkpoint / "skewless").mkdir(parents=True)
+    folder.output.mkdir()
+    (folder.output / "batch-000000000000-part.parquet").touch()
+    (tmp_path / "notes.txt").touch()
+    written(folder, Plan(1, 60, 0.0, 9), fresh=True)
+    assert (tmp_path / "notes.txt").exists()
+    assert not folder.checkpoint.exists() and not folder.output.exists()
+    assert [f.name for f in (folder.input / "orders").iterdir()] == ["0000.parquet"]
+
+
+@pytest.mark.parametrize("name", ["joined/mine.txt", "input/orders/mine.parquet"])
+def test_fresh_deletes_nothing_else(tmp_path: Path, name: str) -> None:
+    folder = written(DemoFolder(tmp_path), PLAN)
+    folder.output.mkdir()
+    (tmp_path / name).touch()
+    with pytest.raises(SkewlessError, match="holds what the demo did not make"):
+        folder.prepare(PLAN, fresh=True)
+    assert (tmp_path / name).exists()
+
+
+def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    folder = DemoFolder(tmp_path)
+    folder.checkpoint.mkdir()
+    for fresh in (False, True):
+        with pytest.raises(SkewlessError, match="holds what the demo did not make"):
+            folder.prepare(PLAN, fresh=fresh)
+    assert folder.checkpoint.exists()
+
+
+def test_a_demo_that_runs_is_left_alone(tmp_path: Path) -> None:
+    folder = written(DemoFolder(tmp_path), PLAN)
+    lock = CheckpointLock(Folder(str(folder.checkpoint / "skewless")))
+    lock.acquire()
+    try:
+        with pytest.raises(CheckpointInUseError):
+            folder.prepare(PLAN, fresh=True)
+    finally:
+        lock.release()
+    assert (folder.input / "orders" / "0000.parquet").exists()
+
+
+# The whole tool, as a user runs it
+
+# Runs this short end before the JVM's second compiler has earned what it costs.
+QUICK_JVM = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
+DEMO = ["demo", "--batches", "8", "--rows", "2000", "--output", "out"]
+
+
+def skewless(*args: str) -> list[str]:
+    return [sys.executable, "-c", "from skewless.cli import main; main()", *args]
+
+
+def run_here(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        command, cwd=cwd, env=QUICK_JVM, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def run_tool(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return run_here(skewless(*args), cwd)
+
+
+def output_rows(folder: Path) -> int:
+    return int(pq.read_table(folder).num_rows)
+
+
+@pytest.fixture(scope="module")
+def whole_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A demo that was not disturbed, and what it told."""
+    folder = tmp_path_factory.mktemp("demo")
+    told = run_tool(*DEMO, "--json", cwd=folder)
+    assert told.returncode == 0, told.stderr
+    return folder, json.loads(told.stdout)
+
+
+@pytest.mark.spark
+def test_demo(whole_demo: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = whole_demo
+    assert (told["batches"], told["rows"], told["rows_left"]) == (8, 16_000, 1_600)
+    assert told["finished"] and not told["stopped"]
+    assert told["matches"] == output_rows(folder / told["output"]) > 0
+    assert told["heavy_keys"][0]["share"] > 0.001
+    assert sorted(path.name for path in folder.iterdir()) == ["out"], "nothing beside the output"
+    batches = json.loads(run_tool("inspect", told["checkpoint"], "--json", cwd=folder).stdout)
+    assert sum(b["matches"] for b in batches["batches"]) == told["matches"]
+
+
+@pytest.mark.spark
+def test_demo_that_has_ended_says_so(whole_demo: tuple[Path, dict[str, Any]]) -> None:
+    folder, told = whole_demo
+    again = run_tool(*DEMO, cwd=folder)
+    assert again.returncode == 0
+    assert again.stdout.startswith("all 8 batches were joined before\n")
+    assert f"matches: {told['matches']:,}" in again.stdout
+    assert "look closer: skewless inspect out/checkpoint" in again.stdout
+    once_more = json.loads(run_tool(*DEMO, "--json", cwd=folder).stdout)
+    assert once_more["matches"] == told["matches"] and once_more["batches_before"] == 8
+
+
+@pytest.mark.spark
+def test_ctrl_c_stops_and_the_same_command_continues(
+    whole_demo: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    _, undisturbed = whole_demo
+    demo = subprocess.Popen(
+        skewless(*DEMO),
+        cwd=tmp_path,
+        env=QUICK_JVM,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    watchdog = threading.Timer(240, demo.kill)
+    watchdog.start()
+    assert demo.stdout is not None
+    seen = [demo.stdout.readline()]
+    while seen[-1] and not seen[-1].startswith("batch 0:"):
+        seen.append(demo.stdout.readline())
+    demo.send_signal(signal.SIGINT)
+    rest, errors = demo.communicate()
+    watchdog.cancel()
+    assert demo.returncode == 130, errors
+    assert "of 8 batches" in rest and "stopped after" in rest
+    assert "Running the same command again continues" in rest
+
+    told = run_tool(*DEMO, "--json", cwd=tmp_path)
+    assert told.returncode == 0, told.stderr
+    after = json.loads(told.stdout)
+    assert 0 < after["batches_before"] < after["batches"] == 8
+    assert after["matches"] == undisturbed["matches"] == output_rows(tmp_path / "out" / "joined")
+
+
+@pytest.fixture(scope="module")
+def city(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the examples can be run, with the data they join."""
+    folder = tmp_path_factory.mktemp("examples")
+    make = [sys.executable, str(EXAMPLES / "make_city.py"), "--batches", "2"]
+    subprocess.run(make, cwd=folder, check=True, capture_output=True, timeout=60)
+    return folder
+
+
+@pytest.mark.spark
+def test_the_example_job(city: Path) -> None:
+    job = str(EXAMPLES / "orders_and_tracks.toml")
+    told = run_tool("run", job, "--json", cwd=city)
+    assert told.returncode == 0, told.stderr
+    result = json.loads(told.stdout)
+    assert (result["batches"], result["rows"]) == (2, 40_000)
+    joined = pq.read_table(city / result["output"])
+    assert 0 < joined.num_rows < result["matches"], "the condition `where` leaves some out"
+    assert set(joined["occupied"].to_pylist()) == {False}
+    assert "passengers=1" in {path.name for path in (city / result["output"]).iterdir()}
+
+
+@pytest.mark.spark
+def test_the_ten_lines(city: Path) -> None:
+    told = run_here([sys.executable, str(EXAMPLES / "ten_lines.py")], city)
+    assert told.returncode == 0, told.stderr
+    rows = output_rows(city / "demo-output" / "ten_lines" / "joined")
+    assert told.stdout.strip() == f"{rows} matches" and rows > 0
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_an_error_in_a_batch_is_told_as_ours(city: Path) -> None:
+    text = (EXAMPLES / "orders_and_tracks.toml").read_text(encoding="utf-8")
+    text = text.replace("demo-output/example", "demo-output/without_times")
+    text = text.replace('"seen_at"]', '"nullif(seen_at, seen_at) AS seen_at"]')
+    (city / "job.toml").write_text(text, encoding="utf-8")
+    told = run_tool("run", "job.toml", cwd=city)
+    assert told.returncode == 2
+    assert re.fullmatch(r"error: .* rows? .*\bno event time\b.*seen_at.*\n", told.stderr)
