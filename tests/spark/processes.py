@@ -1,0 +1,76 @@
+"""Children that run a query and are killed while they do."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPT = Path(__file__).with_name("crash_child.py")
+PATIENCE_S = 180
+
+
+@contextmanager
+def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
+    """A child in a process group of its own. Whatever is left of it at the end is killed."""
+    folder = Path(config["folder"])
+    for sign in ("started", "armed", "done"):
+        (folder / sign).unlink(missing_ok=True)
+    settings = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    with (folder / "child.log").open("ab") as log:
+        process = psutil.Popen(
+            [sys.executable, str(SCRIPT), json.dumps(config)],
+            env=settings | environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        yield process
+    finally:
+        kill_tree(process)
+
+
+def kill_tree(process: psutil.Process) -> None:
+    """SIGKILL for a process and all its descendants, by their ids."""
+    try:
+        family = [process, *process.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return
+    for member in family:
+        with suppress(psutil.NoSuchProcess):
+            member.kill()
+    deadline = time.monotonic() + 30
+    while any(is_alive(member) for member in family) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    if isinstance(process, psutil.Popen):
+        process.wait(30)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
+
+
+def wait_for(sign: Path, process: psutil.Popen) -> None:
+    """Wait until a file appears. A child that ends before has failed."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not sign.exists():
+        told = process.poll() is not None and not sign.exists()
+        if told or time.monotonic() > deadline:
+            log = (Path(sign.parent) / "child.log").read_text()[-4000:]
+            raise AssertionError(f"no sign of {sign.name}; the child said:\n{log}")
+        time.sleep(0.02)

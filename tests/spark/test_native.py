@@ -1,0 +1,56 @@
+"""Spark's own stream-stream join, on the same streams, gives the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+import skewless as sk
+from tests.spark.support import (
+    assert_same,
+    finish,
+    keyed_join,
+    keyed_oracle,
+    keyed_pair,
+    read_parquet,
+    run,
+)
+
+
+def native(left: DataFrame, right: DataFrame, extra: str) -> DataFrame:
+    a = left.withWatermark("at", "10 seconds").alias("l")
+    b = right.withWatermark("seen", "10 seconds").alias("r")
+    near = "seen BETWEEN at - INTERVAL 4 SECONDS AND at + INTERVAL 4 SECONDS"
+    both = a.join(b, F.expr(f"l.k = r.k AND {near} AND {extra}"))
+    return both.select("l.k", "at", "a", "seen", "b")
+
+
+@pytest.mark.parametrize(("where", "on"), [(None, "k"), ("abs(a - b) <= 20", ["k", "band"])])
+def test_spark_joins_the_same(
+    spark: SparkSession, tmp_path: Path, where: str | None, on: object
+) -> None:
+    left, right = keyed_pair(tmp_path, batches=4, rows=60, keys=5)
+    query = native(left.read(spark), right.read(spark), where or "true")
+    writer = query.writeStream.format("parquet").option("path", str(tmp_path / "native"))
+    writer = writer.option("checkpointLocation", str(tmp_path / "native-checkpoint"))
+    finish(writer.trigger(availableNow=True).start())
+    expected = read_parquet(tmp_path / "native")
+
+    if where is None:
+        ours = keyed_join(left.read(spark), right.read(spark))
+        assert_same(expected, keyed_oracle(left, right))
+    else:
+        ours = sk.join(
+            left.read(spark),
+            right.read(spark),
+            ["k", sk.band("a", "b", width=20)],
+            left_time="at",
+            right_time="seen",
+            within="4 seconds",
+            late="10 seconds",
+        )
+    assert expected.total() > 50
+    assert_same(read_parquet(run(ours, tmp_path / "ours")), expected)
