@@ -13,6 +13,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from skewless.durations import format_duration_us
+
 Side = Literal["left", "right"]
 SIDES: tuple[Side, Side] = ("left", "right")
 
@@ -144,8 +146,8 @@ class JoinSpec:
             facts[f"{name} columns"] = columns(side)
             facts[f"{name} keys"] = keys(side)
             facts[f"{name} time"] = time(side)
-        within = f"{self.lower_us} to {self.upper_us} microseconds" if self.bounded else "unbounded"
-        return facts | {"within": within}
+        bounds = [format_duration_us(us) for us in (self.lower_us, self.upper_us)]
+        return facts | {"within": " to ".join(bounds) if self.bounded else "unbounded"}
 
 
 @dataclass(frozen=True)
@@ -303,7 +305,11 @@ class KeyShare:
 
 @dataclass(frozen=True)
 class BatchReport:
-    """What happened in one micro-batch."""
+    """What happened in one micro-batch.
+
+    `matches` are pairs that fit keys and times, before `where`. `duration_ms` is the sum of the
+    phases up to the commit, which is written after the report.
+    """
 
     batch_id: int
     rows_left: int

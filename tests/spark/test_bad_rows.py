@@ -69,7 +69,7 @@ def test_null_times_are_refused(spark: SparkSession, tmp_path: Path, side: str) 
         run(joined, tmp_path)
     told = str(caught.value)
     column = {"left": "at", "right": "seen"}[side]
-    assert f"2 rows of the {side} input have no event time (column '{column}' is null)" in told
+    assert f"2 rows of the {side} input without event time (column '{column}' is null)" in told
     assert 'on_null_time="drop"' in told
     assert len(sk.history(str(tmp_path / "checkpoint"))) == 1
 
@@ -86,7 +86,7 @@ def test_null_times_are_refused(spark: SparkSession, tmp_path: Path, side: str) 
 def test_null_times_of_static_inputs(spark: SparkSession) -> None:
     left = spark.createDataFrame([(1, at(0)), (1, None)], "k long, at timestamp")
     right = spark.createDataFrame([(1, at(1))], "k long, seen timestamp")
-    with pytest.raises(DataError, match="1 rows of the left input have no event time"):
+    with pytest.raises(DataError, match="1 row of the left input without event time"):
         keyed_join(left, right).toDF()
     assert keyed_join(left, right, on_null_time="drop").toDF().count() == 1
 

@@ -125,6 +125,23 @@ def test_heavy_keys_by_value(spark: SparkSession, tmp_path: Path) -> None:
     assert report.heavy_keys[0].share == 0.5
 
 
+def test_heavy_keys_of_two_types(spark: SparkSession, tmp_path: Path) -> None:
+    """A key is one key, however each side writes it."""
+    tables = keyed_tables("left", [[(3, 0.0)] * 8 + [(k, 0.0) for k in range(20, 28)]])
+    source = file_stream(tmp_path / "left", tables).read(spark)
+    joined = sk.join(
+        source.selectExpr("cast(k as decimal(10, 1)) m", "at"),
+        source.selectExpr("cast(k as decimal(12, 3)) m", "at"),
+        "m",
+        left_time="at",
+        right_time="at",
+        within="1 second",
+    )
+    run(joined, tmp_path)
+    (report,) = sk.history(str(tmp_path / "checkpoint"))
+    assert [key.share for key in report.heavy_keys] == [0.5]
+
+
 def test_as_json(query: tuple[str, FileStream, FileStream]) -> None:
     reports = sk.history(query[0])
     rows: list[dict[str, Any]] = json.loads(reports.to_json())

@@ -316,3 +316,14 @@ def test_inputs_with_state_of_their_own(spark: SparkSession, tmp_path: Path) -> 
         twice.dropDuplicates(["a", "at"]), right.read(spark), late=timedelta(minutes=1)
     )
     assert_same(read_parquet(run(joined, tmp_path)), keyed_oracle(left, right))
+
+
+def test_inputs_made_by_python(spark: SparkSession, tmp_path: Path) -> None:
+    """Python before the join, too: workers are chained."""
+    left, right = keyed_pair(tmp_path, batches=2)
+    plus_one = F.udf(lambda number: number + 1, "long")
+    joined = keyed_join(
+        left.read(spark).withColumn("k", plus_one("k")),
+        right.read(spark).withColumn("k", plus_one("k")).where("b >= 0"),
+    ).selectExpr("k - 1 AS k", "at", "a", "seen", "b")
+    assert_same(read_parquet(run(joined, tmp_path)), keyed_oracle(left, right))

@@ -120,8 +120,18 @@ def test_partitions_of_odd_values(spark: SparkSession, tmp_path: Path, prefix: s
     assert {tuple(row) for row in rows} == {(0, "a/b"), (1, "c:d %"), (2, "e#f?=g")}
 
 
-def test_odd_paths(spark: SparkSession, tmp_path: Path, joined: sk.Joined, expected: Rows) -> None:
-    assert_same(read_parquet(run(joined, tmp_path / "ein Ordner, ä%20 + #1")), expected)
+@pytest.mark.parametrize("prefix", ["", "file:", "file://"])
+def test_odd_paths(tmp_path: Path, joined: sk.Joined, expected: Rows, prefix: str) -> None:
+    """A path or URI is taken as Spark takes it: nothing in it is decoded or cut off."""
+    folder = tmp_path / "ein Ordner, ä%20 + #1?"
+    writer = joined.writeStream.format("parquet").trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", f"{prefix}{folder}/checkpoint")
+    finish(writer.start(f"{prefix}{folder}/out"))
+    assert [path.name for path in tmp_path.iterdir()] == [folder.name]
+    assert {path.name for path in folder.iterdir()} == {"checkpoint", "out"}
+    assert {"skewless", "offsets"} <= {path.name for path in (folder / "checkpoint").iterdir()}
+    assert_same(read_parquet(folder / "out"), expected)
+    assert len(sk.history(f"{prefix}{folder}/checkpoint")) == 2
 
 
 def test_relative_paths(
@@ -365,6 +375,15 @@ def test_running_query(
     assert query.lastProgress is not None
     query.stop()
     assert_same(read_parquet(tmp_path / "out"), expected)
+
+
+def test_start_that_fails_lets_go_of_the_checkpoint(
+    tmp_path: Path, joined: sk.Joined, expected: Rows
+) -> None:
+    writer = joined.writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    with pytest.raises(Exception, match="Error parsing 'soon'"):
+        writer.trigger(processingTime="soon").start(str(tmp_path / "out"))
+    assert_same(read_parquet(run(joined, tmp_path)), expected)
 
 
 def test_kept_commits_and_reports(spark: SparkSession, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import threading
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ class DemoFolder:
 class Writing(threading.Thread):
     """Writes files in the background and knows how many there are."""
 
-    def __init__(self, work: Any, folder: Path) -> None:
+    def __init__(self, work: Callable[[], None] | None, folder: Path) -> None:
         super().__init__(daemon=True)
         self._work, self._folder = work, folder
         self.error: BaseException | None = None
@@ -168,6 +169,7 @@ class Writing(threading.Thread):
             self.start()
 
     def run(self) -> None:
+        assert self._work is not None
         try:
             self._work()
         except Exception as error:

@@ -22,7 +22,7 @@ from skewless.cli.units import duration
 from skewless.cli.view import Labels, print_summary, summary_facts
 from skewless.errors import ArgumentError
 from skewless.jobfile import Job, Source
-from skewless.model import Band
+from skewless.model import UNBOUNDED, Band
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -130,8 +130,8 @@ def _key(job: Job) -> str:
 def _title(job: Job) -> str:
     within = job.join["within"]
     told = f"{within[0]} to {within[1]}" if isinstance(within, tuple) else str(within)
-    name = job.name or Path(job.text.name).stem
-    return f"{name}: left ⋈ right on {_key(job)}, within {told}"
+    when = "at any time" if within is UNBOUNDED else f"within {told}"
+    return f"{job.name or Path(job.text.name).stem}: left ⋈ right on {_key(job)}, {when}"
 
 
 def _tell(job: Job, labels: Labels, outcome: Outcome, console: Console) -> None:

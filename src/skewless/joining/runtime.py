@@ -218,9 +218,10 @@ class JoinRuntime:
                 this = self.spec.side(side)
                 assert this.time is not None
                 name = this.schema.field(this.time).name
+                who = "1 row" if count == 1 else f"{count} rows"
                 raise DataError(
-                    f"{count} rows of the {side} input have no event time (column {name!r} is "
-                    'null). Filter them out, or pass on_null_time="drop" to drop and count them.'
+                    f"{who} of the {side} input without event time (column {name!r} is null). "
+                    'Filter such rows out, or pass on_null_time="drop" to drop and count them.'
                 )
 
     def commit(

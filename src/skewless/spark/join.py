@@ -184,7 +184,8 @@ class Joined:
         try:
             schema = getattr(empty, method)(*arguments).schema
         except (PySparkException, TypeError) as error:
-            accepted = f"valid over the columns {', '.join(self.columns)} ({error})"
+            why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
+            accepted = f"valid over the columns {', '.join(self.columns)} ({why})"
             told = ", ".join(map(str, arguments))
             raise ArgumentError(method, told, accepted) from error
         result = replace(self.result, steps=(*self.result.steps, (method, arguments)))

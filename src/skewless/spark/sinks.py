@@ -110,9 +110,12 @@ class ConsoleSink:
         self._rows, self._truncate = rows, truncate
 
     def write(self, result: DataFrame, batch_id: int) -> Moves:
+        # The whole result is taken, as Spark's console sink does: reading only the first rows would
+        # leave most instances without work, and the history without their figures.
+        rows = result.toArrow().slice(0, self._rows + 1)
         rule = "-" * 43
         print(f"{rule}\nBatch: {batch_id}\n{rule}")
-        result.show(self._rows, self._truncate)
+        result.sparkSession.createDataFrame(rows, result.schema).show(self._rows, self._truncate)
         return []
 
 
