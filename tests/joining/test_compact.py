@@ -41,7 +41,7 @@ MANY_BATCHES = cases(batches_min=3, batches_max=9)
 PIECES = st.sampled_from([1, 3, 1000])
 
 
-@examples(50)
+@examples(40)
 @given(MANY_BATCHES, setups(), st.integers(2, 3), PIECES)
 def test_matches_stay_the_same(case: Case, setup: Setup, fan_in: int, piece: int) -> None:
     check_compacted(case, setup, fan_in, piece)

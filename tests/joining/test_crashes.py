@@ -123,7 +123,7 @@ CRASHES = st.lists(
 SETUPS = st.lists(setups(), min_size=7, max_size=7)
 
 
-@examples(50)
+@examples(40)
 @given(cases(batches_min=2), SETUPS, CRASHES)
 def test_any_crashes(case: Case, setups: list[Setup], crashes: list) -> None:
     check_any_crashes(case, setups, crashes)

@@ -269,8 +269,8 @@ def test_another_join_is_refused_and_told_what_differs(tmp_path: Path) -> None:
         Driver(tmp_path, a_spec(within=(-5, 6)))
     text = str(refusal.value)
     assert str(tmp_path) in text
-    assert "within: the checkpoint has '-5 to 5 microseconds'" in text
-    assert "this query has '-5 to 6 microseconds'" in text
+    assert "within: the checkpoint has '-5 microseconds to 5 microseconds'" in text
+    assert "this query has '-5 microseconds to 6 microseconds'" in text
     assert "left keys" not in text
 
 

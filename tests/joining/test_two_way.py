@@ -7,16 +7,50 @@ from collections.abc import Callable
 from typing import Any
 from unittest import mock
 
+import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.joining import ingest, two_way
+from skewless.model import HASH_MAX, SegmentInfo, WorkUnit
 from skewless.routing import Broadcast, ContRand, Hash
 from tests.driver import Driver, Setup, assert_right
 from tests.strategies import ON_FORMS, Case, Condition, cases, examples, setups
 
 FORMS = [pytest.param(form, id=" and ".join(map(repr, form))) for form in ON_FORMS]
+
+
+def run_of(hashes: list[int]) -> two_way.Run:
+    """A run whose only column numbers its rows."""
+    rows = len(hashes)
+    numbers = pa.array(range(rows), pa.int64())
+    return two_way.Run(np.array(hashes, np.uint64), np.zeros(rows, np.int64), [numbers], 0)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "kept"),
+    [(0, HASH_MAX, 5), (0, 5, 3), (5, 7, 3), (6, 6, 0), (7, HASH_MAX, 2), (6, HASH_MAX - 1, 1)],
+)
+def test_a_unit_takes_its_hashes_both_ends_included(first: int, last: int, kept: int) -> None:
+    unit = WorkUnit(first, last)
+    hashes = [0, 5, 5, 7, HASH_MAX]
+    expected = [number for number, h in enumerate(hashes) if first <= h <= last]
+    clipped = two_way.clip(run_of(hashes), unit)
+    assert len(clipped) == len(expected) == kept
+    assert clipped.columns[0].to_pylist() == expected
+    for h in hashes:
+        segment = SegmentInfo("", "left", 1, 0, 0, h, h, 0, 0)
+        assert two_way.touches(segment, unit) == (first <= h <= last)
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 7])
+@pytest.mark.parametrize("rows", [0, 1, 2, 6, 7, 100])
+def test_the_parts_of_a_unit_are_equal_and_make_up_the_whole(rows: int, parts: int) -> None:
+    taken = [two_way.part_of(run_of([7] * rows), WorkUnit(0, 9, p, parts)) for p in range(parts)]
+    assert [n for part in taken for n in part.columns[0].to_pylist()] == list(range(rows))
+    assert max(map(len, taken)) - min(map(len, taken)) <= 1
 
 
 def check(case: Case, setup: Setup) -> None:
@@ -26,7 +60,7 @@ def check(case: Case, setup: Setup) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_condition(form: tuple[Condition, ...]) -> None:
-    examples(12)(given(cases(form), setups())(check))()
+    examples(8)(given(cases(form), setups())(check))()
 
 
 @pytest.mark.slow
@@ -94,7 +128,7 @@ PROPERTIES: dict[str, tuple[Callable[..., None], tuple[st.SearchStrategy[Any], .
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_property(name: str) -> None:
     property_, strategies = PROPERTIES[name]
-    examples(60)(given(*strategies)(property_))()
+    examples(40)(given(*strategies)(property_))()
 
 
 @pytest.mark.slow

@@ -58,7 +58,7 @@ def release_later_files(folder: Path) -> None:
 
 
 def fail_once(markers: str) -> None:
-    """Have one task of each kind fail when all its work is done: it then runs a second time."""
+    """Have tasks of each kind fail when all their work is done: they then run a second time."""
     ingest, run_instance = workers.ingest, workers.run_instance
 
     def once(name: str) -> None:
@@ -76,7 +76,8 @@ def fail_once(markers: str) -> None:
 
     def join_then_fail(spec: Any, plan: Any, instance: int) -> Iterator[pa.RecordBatch]:
         yield from run_instance(spec, plan, instance)
-        once(f"batch-{plan.batch_id}-instance-{instance}")
+        if plan.compact:
+            once(f"instance-{instance}")
 
     workers.ingest = ingest_then_fail
     workers.run_instance = join_then_fail

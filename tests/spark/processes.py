@@ -13,10 +13,32 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pyarrow as pa
+
+from tests.spark.support import FileStream, keyed_tables, mixed
 
 ROOT = Path(__file__).resolve().parents[2]
 SCRIPT = Path(__file__).with_name("crash_child.py")
 PATIENCE_S = 180
+
+Pair = tuple[FileStream, FileStream]
+
+
+def tables(side: str, first: int, last: int) -> list[pa.Table]:
+    return keyed_tables(side, [mixed(b, 30, 5, len(side)) for b in range(first, last)])
+
+
+def streams(folder: Path, early: int, later: int) -> Pair:
+    """Two streams whose last files wait in a folder beside."""
+    made = []
+    for side in ("left", "right"):
+        schema = keyed_tables(side, [[]])[0].schema
+        stream = FileStream(folder / side, schema).add(*tables(side, 0, early + later))
+        (folder / f"{side}.later").mkdir()
+        for file in sorted(stream.folder.glob("*.parquet"))[early:]:
+            file.rename(folder / f"{side}.later" / file.name)
+        made.append(stream)
+    return made[0], made[1]
 
 
 @contextmanager
@@ -25,7 +47,9 @@ def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
     folder = Path(config["folder"])
     for sign in ("started", "armed", "done"):
         (folder / sign).unlink(missing_ok=True)
-    settings = {**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
+    places = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
+    settings = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    settings["PYTHONPATH"] = os.pathsep.join(places)
     with (folder / "child.log").open("ab") as log:
         process = psutil.Popen(
             [sys.executable, str(SCRIPT), json.dumps(config)],

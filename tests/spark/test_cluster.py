@@ -9,9 +9,8 @@ import psutil
 import pyspark
 import pytest
 
-from tests.spark.processes import child, kill_tree, wait_for
+from tests.spark.processes import Pair, child, kill_tree, streams, wait_for
 from tests.spark.support import assert_same, keyed_oracle, read_parquet
-from tests.spark.test_crashes import Pair, streams
 
 CLUSTER = {
     "master": "local-cluster[2,1,1024]",
@@ -58,12 +57,18 @@ def is_paused(process: psutil.Process) -> bool:
 
 
 def test_cluster(tmp_path: Path) -> None:
-    pair = streams(tmp_path, early=2, later=1)
-    config = {"folder": str(tmp_path), **CLUSTER}
+    """Two executors; tasks that fail when their work is done run again, maybe on the other. What
+    their first attempts wrote exists, but does not count."""
+    pair = streams(tmp_path, early=3, later=2)
+    markers = tmp_path / "markers"
+    markers.mkdir()
+    config = {"folder": str(tmp_path), "fail_once": str(markers), **CLUSTER}
     with child(config, SPARK_HOME=spark_home(tmp_path)) as process:
         wait_for(tmp_path / "armed", process)
         assert len(executors(process)) == 2
         wait_for(tmp_path / "done", process)
+    failed = {file.name for file in markers.iterdir()}
+    assert failed == {"ingest-left", "ingest-right", "instance-0", "instance-1"}
     check_output(tmp_path, pair)
 
 

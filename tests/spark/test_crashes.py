@@ -13,14 +13,11 @@ from pyspark.sql import SparkSession
 from skewless.errors import CheckpointInUseError
 from skewless.faults import POINTS
 from tests.spark.crash_child import FAN_IN, JOIN
-from tests.spark.processes import child, kill_tree, wait_for
+from tests.spark.processes import Pair, child, kill_tree, streams, tables, wait_for
 from tests.spark.support import (
-    FileStream,
     assert_same,
     keyed_join,
     keyed_oracle,
-    keyed_tables,
-    mixed,
     read_parquet,
     run,
 )
@@ -33,29 +30,11 @@ TELLING = (
     "commit.written",
     "publish.one",
 )
-Pair = tuple[FileStream, FileStream]
 
 
 @pytest.fixture(autouse=True)
 def early_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skewless.state.compaction.FAN_IN", FAN_IN)
-
-
-def tables(side: str, first: int, last: int) -> list:
-    return keyed_tables(side, [mixed(b, 30, 5, len(side)) for b in range(first, last)])
-
-
-def streams(folder: Path, early: int, later: int) -> Pair:
-    """Two streams whose last files wait in a folder beside."""
-    made = []
-    for side in ("left", "right"):
-        schema = keyed_tables(side, [[]])[0].schema
-        stream = FileStream(folder / side, schema).add(*tables(side, 0, early + later))
-        (folder / f"{side}.later").mkdir()
-        for file in sorted(stream.folder.glob("*.parquet"))[early:]:
-            file.rename(folder / f"{side}.later" / file.name)
-        made.append(stream)
-    return made[0], made[1]
 
 
 def finish_here(spark: SparkSession, folder: Path, pair: Pair) -> None:
@@ -113,7 +92,8 @@ def test_kill_at_every_other(spark: SparkSession, tmp_path: Path, point: str) ->
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", range(5))
 def test_kills_at_random_moments(spark: SparkSession, tmp_path: Path, number: int) -> None:
-    """Ten kills on one checkpoint. The seed replays the moments, as far as a machine can."""
+    """Ten kills on one checkpoint: some while the query starts, most after a few more batches. The
+    seed replays the moments, as far as a machine can."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"the seed of the moments is {seed}")
     chance = random.Random(seed)
@@ -123,10 +103,20 @@ def test_kills_at_random_moments(spark: SparkSession, tmp_path: Path, number: in
         for stream, side in zip(pair, ("left", "right"), strict=True):
             first = len(stream.tables)
             stream.add(*tables(side, first, first + 8))
+        begun = last_commit(tmp_path)
         with child({"folder": str(tmp_path), "twice": False}) as process:
             wait_for(tmp_path / "started", process)
-            time.sleep(chance.random() * 5)
+            more = chance.choice([0, 1, 2, 3, 4, 5])
+            while last_commit(tmp_path) < begun + more and process.poll() is None:
+                time.sleep(0.005)
+            time.sleep(chance.random() * (0.6 if more else 6))
             finished = (tmp_path / "done").exists()
             kill_tree(process)
         kills += not finished
+        print(f"killed after batches {begun + 1} to {last_commit(tmp_path)}")
     finish_here(spark, tmp_path, pair)
+
+
+def last_commit(folder: Path) -> int:
+    commits = (folder / "checkpoint" / "skewless" / "commits").glob("[0-9]*.json")
+    return max((int(file.stem) for file in commits), default=-1)
