@@ -24,7 +24,7 @@ from skewless.spark.workers import join_function
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_ROWS_DEFAULT = "10000"
-ARROW_ROWS_WANTED = "65536"  # fewer, larger hand-overs between Spark and Python
+ARROW_ROWS_WANTED = "20000"  # fewer, larger hand-overs between Spark and Python
 
 
 @dataclass(frozen=True)
