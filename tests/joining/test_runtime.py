@@ -148,6 +148,25 @@ def test_the_watermark_survives_a_restart(tmp_path: Path) -> None:
     assert driver.run(2, batch([8, 9], [])).report.late == 1
 
 
+@pytest.mark.xfail(strict=True, reason="times beyond 2^62 microseconds are taken for no bound")
+@pytest.mark.parametrize(
+    ("left_us", "right_us", "within"),
+    [
+        pytest.param(1, (1 << 62) + 5, None, id="unbounded, the year 148,109"),
+        pytest.param((1 << 63) - 5, (1 << 63) - 5, (-10, 10), id="the last microseconds"),
+        pytest.param(-(1 << 62) - 5, -(1 << 62) - 5, (-10, 10), id="before the year -144,168"),
+    ],
+)
+def test_every_timestamp_that_spark_knows_can_match(
+    tmp_path: Path, left_us: int, right_us: int, within: tuple[int, int] | None
+) -> None:
+    driver = Driver(tmp_path, a_spec(within, late=None if within is None else (0, 0)))
+    arrivals = driver.ingest(batch([left_us], [right_us]))
+    plan = driver.runtime.plan(0, arrivals)
+    found = [part for i in range(2) for part in driver.join(plan, i)]
+    assert sum(part.num_rows for part in found) == 1
+
+
 # Rows that are refused.
 
 
