@@ -163,7 +163,8 @@ class JoinRuntime:
                     "Restore the state folder, or start with a new checkpointLocation."
                 )
             return False
-        if batch_id > self.last.batch_id + 1:
+        if batch_id not in (self.last.batch_id, self.last.batch_id + 1):
+            # Spark repeats at most its last batch. Skipping older ones would lose new rows unseen.
             raise StateDamagedError(
                 f"Spark's log is at batch {batch_id}, but the last commit in {self.folder.root} is "
                 f"of batch {self.last.batch_id}. Restore the whole checkpoint folder from one "
