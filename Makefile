@@ -1,5 +1,8 @@
 PYTHON := .venv/bin/python
 
+# Spark starts its Python workers by the name python3: it must be this environment's.
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
 .DEFAULT_GOAL := help
 .PHONY: help setup java venv demo test test-slow lint format bench clean
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import sys
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -31,6 +33,7 @@ def settings(unix_sockets: bool) -> dict[str, str]:
 def start_session(parameters: Json) -> SparkSession:
     """A session that writes nothing outside of the contestant's own folder."""
     work = parameters["work"]
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("skewless-benchmark")
     own = {"spark.sql.warehouse.dir": f"{work}/warehouse", "spark.local.dir": f"{work}/local"}
     for key, value in (settings(parameters["unix_sockets"]) | own).items():

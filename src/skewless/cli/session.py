@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,6 +45,9 @@ def spark_session(
 
     # It would print each refused query, stack and all, on top of the error that is raised.
     PySparkLogger.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL + 1)
+    if master.startswith("local"):
+        # Spark would start its Python workers with whatever python3 the PATH has.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     conf = SparkConf().setAppName(name).setMaster(master)
     for key, value in {**DEFAULTS, **settings}.items():
         conf.set(key, value)
