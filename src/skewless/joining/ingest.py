@@ -145,6 +145,7 @@ def _heavy_keys(stored: Rows, side: SideSpec) -> tuple[HeavyKey, ...]:
 
 def describe_key(stored: Rows, side: SideSpec, row: int) -> str:
     """The key of a row as people would write it."""
-    parts = [str(stored.columns[k.index][row].as_py()) for k in side.keys]
+    # In the type both sides share, so that one key is written one way.
+    parts = [str(stored.columns[k.index].slice(row, 1).cast(k.type)[0].as_py()) for k in side.keys]
     parts += [f"near {stored.columns[b.index][row].as_py()}" for b in side.bands]
     return ", ".join(parts)

@@ -15,7 +15,6 @@ import uuid
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 import pyarrow.fs as pafs
@@ -40,7 +39,8 @@ def qualify(location: str) -> str:
     if not rest or len(scheme) == 1:
         return os.path.abspath(location)
     if scheme == "file":
-        return os.path.abspath(unquote(urlsplit(location).path))
+        # As Hadoop reads it: nothing in the path is escaped.
+        return os.path.abspath("/" + rest.lstrip("/"))
     return f"{_SCHEMES.get(scheme, scheme)}:{rest}"
 
 
