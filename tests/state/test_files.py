@@ -55,7 +55,7 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Folder:
         ("/data/x/../ckpt/", "/data/ckpt"),
         ("file:///data/ckpt", "/data/ckpt"),
         ("file:/data/ckpt", "/data/ckpt"),
-        ("file:///data/my%20ckpt", "/data/my ckpt"),
+        ("file:///data/my%20ckpt", "/data/my%20ckpt"),
         ("s3a://bucket/ckpt", "s3://bucket/ckpt"),
         ("s3n://bucket/ckpt", "s3://bucket/ckpt"),
         ("s3://bucket/ckpt", "s3://bucket/ckpt"),
