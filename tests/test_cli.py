@@ -562,4 +562,4 @@ def test_an_error_in_a_batch_is_told_as_ours(city: Path) -> None:
     (city / "job.toml").write_text(text, encoding="utf-8")
     told = run_tool("run", "job.toml", cwd=city)
     assert told.returncode == 2
-    assert re.fullmatch(r"error: .* rows? .*\bno event time\b.*seen_at.*\n", told.stderr)
+    assert re.fullmatch(r"error: .* rows? .*\bwithout event time\b.*seen_at.*\n", told.stderr)
