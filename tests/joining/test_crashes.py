@@ -89,7 +89,8 @@ def test_a_crash_at(point: str, case: Case, visit: int, tmp_path: Path) -> None:
         assert driver.runtime.is_done(CRASHED_BATCH) == committed
         done = CRASHED_BATCH + committed
         assert driver.published() == sum(expected[:done], Counter())
-        for number, batch in enumerate(case.batches):
+        # Spark repeats the batch that its log does not know to be done, and goes on from there.
+        for number, batch in enumerate(case.batches[CRASHED_BATCH:], CRASHED_BATCH):
             driver.run(number, batch)
         assert driver.published() == sum(expected, Counter())
         driver.reopen(Setup(Broadcast(), 2))
