@@ -217,15 +217,34 @@ class Arrival:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """A share of the probing that one side's new rows do: part number `part` of `parts` equal ones,
+    either of the rows that probe, each meeting all its stored partners, or of the stored rows, each
+    part met by all that probe. Both cut where rows lie in immutable files: a task that runs again
+    takes the same rows."""
+
+    part: int = 0
+    parts: int = 1
+    of: Literal["probers", "stored"] = "stored"
+
+
+WHOLE = Cut()
+
+
+@dataclass(frozen=True)
 class WorkUnit:
-    """A share of the work: the rows whose hash is in [hash_min, hash_max], and of those that are
-    *stored*, part number `part` of `parts` equal ones. Probing rows are never divided, so every
-    prober meets every stored row in exactly one unit."""
+    """A share of the work: the rows whose hash is in [hash_min, hash_max], and how much of what
+    left and right rows have to probe there (None: nothing). The cuts of all units of one range and
+    side are the parts 0 to n-1 of one kind, so that every prober meets every stored row of its
+    range in exactly one unit."""
 
     hash_min: int = 0
     hash_max: int = HASH_MAX
-    part: int = 0
-    parts: int = 1
+    left: Cut | None = WHOLE
+    right: Cut | None = WHOLE
+
+    def cut(self, prober: Side) -> Cut | None:
+        return self.left if prober == "left" else self.right
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.joining import ingest, two_way
-from skewless.model import HASH_MAX, SegmentInfo, WorkUnit
+from skewless.model import HASH_MAX, Cut, SegmentInfo
 from skewless.routing import Broadcast, ContRand, Hash
 from tests.driver import Driver, Setup, assert_right
 from tests.strategies import ON_FORMS, Case, Condition, cases, examples, setups
@@ -34,21 +34,20 @@ def run_of(hashes: list[int]) -> two_way.Run:
     [(0, HASH_MAX, 5), (0, 5, 3), (5, 7, 3), (6, 6, 0), (7, HASH_MAX, 2), (6, HASH_MAX - 1, 1)],
 )
 def test_a_unit_takes_its_hashes_both_ends_included(first: int, last: int, kept: int) -> None:
-    unit = WorkUnit(first, last)
     hashes = [0, 5, 5, 7, HASH_MAX]
     expected = [number for number, h in enumerate(hashes) if first <= h <= last]
-    clipped = two_way.clip(run_of(hashes), unit)
+    clipped = two_way.clip(run_of(hashes), first, last)
     assert len(clipped) == len(expected) == kept
     assert clipped.columns[0].to_pylist() == expected
     for h in hashes:
         segment = SegmentInfo("", "left", 1, 0, 0, h, h, 0, 0)
-        assert two_way.touches(segment, unit) == (first <= h <= last)
+        assert two_way.touches(segment, first, last) == (first <= h <= last)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])
 @pytest.mark.parametrize("rows", [0, 1, 2, 6, 7, 100])
 def test_the_parts_of_a_unit_are_equal_and_make_up_the_whole(rows: int, parts: int) -> None:
-    taken = [two_way.part_of(run_of([7] * rows), WorkUnit(0, 9, p, parts)) for p in range(parts)]
+    taken = [two_way.part_of(run_of([7] * rows), Cut(p, parts)) for p in range(parts)]
     assert [n for part in taken for n in part.columns[0].to_pylist()] == list(range(rows))
     assert max(map(len, taken)) - min(map(len, taken)) <= 1
 

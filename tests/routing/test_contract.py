@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from skewless import routing
 from skewless.errors import ArgumentError
-from skewless.model import HASH_MAX, WorkUnit
+from skewless.model import HASH_MAX, SIDES, WHOLE, Cut, WorkUnit
 from skewless.routing import Broadcast, ContRand, Hash, Routing, slot_bounds
 from tests.strategies import examples
 
@@ -45,18 +45,24 @@ def test_every_strategy_is_found() -> None:
 
 
 def assert_every_pair_meets_once(units: list[WorkUnit]) -> None:
-    """Hash ranges cover all hashes without overlap, and each is divided into parts 0 to n-1."""
-    parts: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-    for unit in units:
-        parts[unit.hash_min, unit.hash_max].append((unit.part, unit.parts))
-    for divided in parts.values():
-        assert sorted(divided) == [(part, len(divided)) for part in range(len(divided))]
-    reached = -1
-    for first, last in sorted(parts):
-        assert first == reached + 1
-        assert last >= first
-        reached = last
-    assert reached == HASH_MAX
+    """Hash ranges cover all hashes without overlap, and what each side has to probe in one is
+    divided into parts 0 to n-1 of one kind."""
+    for side in SIDES:
+        cuts: dict[tuple[int, int], list[Cut]] = defaultdict(list)
+        for unit in units:
+            cut = unit.cut(side)
+            if cut is not None:
+                cuts[unit.hash_min, unit.hash_max].append(cut)
+        for divided in cuts.values():
+            assert len({cut.of for cut in divided}) == 1
+            parts = sorted((cut.part, cut.parts) for cut in divided)
+            assert parts == [(part, len(divided)) for part in range(len(divided))]
+        reached = -1
+        for first, last in sorted(cuts):
+            assert first == reached + 1
+            assert last >= first
+            reached = last
+        assert reached == HASH_MAX
 
 
 @pytest.mark.parametrize("strategy", CONFIGURATIONS, ids=repr)
@@ -112,7 +118,7 @@ def test_slots_are_equal_neighbouring_ranges(slots: int) -> None:
 def test_hash_gives_a_key_to_one_instance() -> None:
     units = units_of(Hash(), 8, 3)
     assert len(units) == 3
-    assert {unit.parts for unit in units} == {1}
+    assert {(unit.left, unit.right) for unit in units} == {(WHOLE, WHOLE)}
     sizes = [unit.hash_max - unit.hash_min + 1 for unit in units]
     assert sum(sizes) == 1 << 64
     assert max(sizes) <= 2 * min(sizes)
@@ -124,13 +130,15 @@ def test_with_fewer_slots_than_instances_some_are_idle() -> None:
 
 
 def test_broadcast_gives_every_instance_a_part_of_everything() -> None:
-    assert units_of(Broadcast(), 8, 3) == [WorkUnit(0, HASH_MAX, part, 3) for part in range(3)]
+    cuts = [Cut(part, 3) for part in range(3)]
+    assert units_of(Broadcast(), 8, 3) == [WorkUnit(0, HASH_MAX, cut, cut) for cut in cuts]
 
 
 def test_contrand_lies_between_the_two() -> None:
     assert units_of(ContRand(1), 8, 4) == units_of(Broadcast(), 8, 4)
     assert units_of(ContRand(4), 8, 4) == units_of(Hash(), 8, 4)
-    assert [unit.parts for unit in units_of(ContRand(2), 8, 5)] == [2, 2, 3, 3, 3]
+    cuts = [unit.left for unit in units_of(ContRand(2), 8, 5)]
+    assert [cut and cut.parts for cut in cuts] == [2, 2, 3, 3, 3]
 
 
 @pytest.mark.parametrize("groups", [0, -1, 1.5, "2", None, True])

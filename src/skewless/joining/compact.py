@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from skewless import faults
 from skewless.joining.kernels import frozen, sort_order
-from skewless.joining.two_way import Run, clip, part_of, touches
+from skewless.joining.two_way import Run
 from skewless.model import FAR_US, BatchPlan, JoinSpec, SegmentInfo
 from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentCache, write_segment
@@ -55,13 +55,13 @@ def _gather(
     group: tuple[SegmentInfo, ...],
 ) -> Rows | None:
     folder, side = Folder(plan.root), group[0].side
+    sources = [cache.rows(folder, segment, spec.side(side).time) for segment in group]
     kept: list[Run] = []
-    for unit in plan.routing.units[instance]:
-        for segment in (s for s in group if touches(s, unit)):
-            rows = cache.rows(folder, segment, spec.side(side).time)
-            run = part_of(clip(Run(rows.hashes, rows.times, rows.columns, 0), unit), unit)
-            floor_us = max(segment.floor_us, plan.keep_after_us[side])
-            kept.append(_alive(run, floor_us))
+    for segment, rows, (begin, end) in zip(
+        group, sources, _shares(sources, instance, plan.routing.instances), strict=True
+    ):
+        run = Run(rows.hashes, rows.times, rows.columns, 0).slice(begin, end)
+        kept.append(_alive(run, max(segment.floor_us, plan.keep_after_us[side])))
     kept = [run for run in kept if len(run)]
     if not kept:
         return None
@@ -74,6 +74,31 @@ def _gather(
         for i in range(len(kept[0].columns))
     ]
     return Rows(hashes[order], times[order], [_one_array(c) for c in columns])
+
+
+def _shares(sources: list[Rows], instance: int, instances: int) -> list[tuple[int, int]]:
+    """The range of each source that falls to an instance: what lies between two rows of the largest
+    source, by hash and time. So work is even even where one key is most of the state."""
+    largest = max(sources, key=len)
+    return [
+        (
+            _position(rows, largest, instance, instances),
+            _position(rows, largest, instance + 1, instances),
+        )
+        for rows in sources
+    ]
+
+
+def _position(rows: Rows, largest: Rows, share: int, shares: int) -> int:
+    """Where in some rows the share of that number begins."""
+    if share == 0:
+        return 0
+    if share == shares:
+        return len(rows)
+    at = len(largest) * share // shares
+    h, t = largest.hashes[at], largest.times[at]
+    begin, end = (int(np.searchsorted(rows.hashes, h, side)) for side in ("left", "right"))
+    return begin + int(np.searchsorted(rows.times[begin:end], t, "left"))
 
 
 def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:

@@ -4,8 +4,9 @@ An instance reads its share of the new rows and of the state, and joins
 
     new left × old right        new right × old left        new right × new left
 
-where *stored* rows (old left, old right, new left) are divided over the instances by the routing's
-work units, and *probing* rows are not. So every pair meets exactly once, whatever the routing.
+The first is what left rows probe, the others what right rows do. The routing's work units divide
+each of the two over the instances, by ranges of hashes and by cuts of the probing or the stored
+rows of a range. So every pair meets exactly once, whatever the routing.
 """
 
 from __future__ import annotations
@@ -28,7 +29,10 @@ from skewless.joining.kernels import (
     sort_order,
 )
 from skewless.model import (
+    SIDES,
+    WHOLE,
     BatchPlan,
+    Cut,
     InstanceLoad,
     JoinSpec,
     RunRef,
@@ -41,6 +45,7 @@ from skewless.state.segments import Rows, SegmentCache, read_arrays
 
 PAIRS_PER_CHUNK = 1 << 16
 ROWS_PER_OUTPUT = 1 << 14  # smaller results are put together before they are handed on
+EMPTY = np.empty(0, np.int64)
 SEGMENTS_MERGED_FROM = 4  # from so many new segments on, probing them one by one costs more
 
 
@@ -124,17 +129,29 @@ class InstanceJoin:
             yield pa.concat_batches(waiting)
 
     def _matches(self) -> Iterator[pa.RecordBatch]:
-        for unit in self._plan.routing.units[self._instance]:
-            new = {side: self._new_runs(side, unit) for side in ("left", "right")}
-            yield from self._probe("left", new["left"], self._stored("right", unit))
-            yield from self._probe("right", new["right"], self._stored("left", unit))
-            # Two newcomers meet where the left one is stored.
-            yield from self._probe("right", new["right"], self._new_stored("left", unit))
+        for side in SIDES:
+            mine = [u for u in self._plan.routing.units[self._instance] if u.cut(side) is not None]
+            by_stored = [
+                u for u in mine if _cut(u, side).of == "stored" and _cut(u, side).parts > 1
+            ]
+            # All that meets whole stored runs is one pass over them, however scattered it lies.
+            yield from self._probe(side, [u for u in mine if u not in by_stored], WHOLE)
+            for unit in by_stored:
+                yield from self._probe(side, [unit], _cut(unit, side))
 
-    def _probe(self, side: Side, probers: list[Run], stored: list[Run]) -> Iterator[pa.RecordBatch]:
+    def _probe(self, side: Side, units: list[WorkUnit], stored: Cut) -> Iterator[pa.RecordBatch]:
+        """New rows of `side` in these units meet the stored rows of the other side."""
+        probers = self._probers(side, units)
+        if not probers:
+            return
+        runs = self._stored(side, units)
+        if stored.parts > 1:
+            runs = [
+                part_of(clip(run, units[0].hash_min, units[0].hash_max), stored) for run in runs
+            ]
         for prober in probers:
-            for run in stored:
-                if len(prober) and len(run):
+            for run in runs:
+                if len(run):
                     yield from self._join(side, prober, run)
 
     def _join(self, side: Side, prober: Run, run: Run) -> Iterator[pa.RecordBatch]:
@@ -198,69 +215,118 @@ class InstanceJoin:
         time_index = self._spec.side(segment.side).time
         return self._cache.rows(self._folder, segment, time_index)
 
-    def _run(self, segment: SegmentInfo, unit: WorkUnit, floor_us: int) -> Run:
-        rows = self._rows(segment)
-        return clip(Run(rows.hashes, rows.times, rows.columns, floor_us), unit)
-
-    def _stored_run(self, segment: SegmentInfo, unit: WorkUnit) -> Run:
+    def _stored_run(self, segment: SegmentInfo) -> Run:
         # Only stored rows expire: a new row may still have to meet rows that lie far behind it.
         floor_us = max(segment.floor_us, self._plan.keep_after_us[segment.side])
-        return self._run(segment, unit, floor_us)
+        rows = self._rows(segment)
+        return Run(rows.hashes, rows.times, rows.columns, floor_us)
 
-    def _stored(self, side: Side, unit: WorkUnit) -> list[Run]:
-        touching = [s for s in self._plan.old_of(side) if touches(s, unit)]
-        return [part_of(self._stored_run(segment, unit), unit) for segment in touching]
+    def _stored(self, prober: Side, units: list[WorkUnit]) -> list[Run]:
+        """The runs that rows of a side may find partners in."""
+        reach = min(u.hash_min for u in units), max(u.hash_max for u in units)
+        other: Side = "right" if prober == "left" else "left"
+        runs = [self._stored_run(s) for s in self._plan.old_of(other) if touches(s, *reach)]
+        if prober == "right":
+            # Two newcomers meet where the right one probes.
+            new = [self._stored_run(r.segment) for r in self._plan.new_of("left")]
+            runs += merged([take_units(run, units) for run in new])
+        return runs
 
-    def _new_stored(self, side: Side, unit: WorkUnit) -> list[Run]:
-        touching = [r for r in self._plan.new_of(side) if touches(r.segment, unit)]
-        runs = merged([self._stored_run(r.segment, unit) for r in touching])
-        return [part_of(run, unit) for run in runs]
-
-    def _new_runs(self, side: Side, unit: WorkUnit) -> list[Run]:
-        """The new rows of a side as they probe. What came too late is counted here."""
+    def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
+        """The new rows of a side as they probe in these units. What came too late is counted here,
+        by whoever has part 0."""
+        if not units:
+            return []
         runs = []
         for ref in self._plan.new_of(side):
-            if ref.probe_file is None and not touches(ref.segment, unit):
-                continue
-            run = self._run(ref.segment, unit, ref.segment.floor_us)
-            if unit.part == 0:
-                self._count_late(ref.segment, run)
-            probing = run if ref.probe_file is None else self._probes(ref, unit)
-            runs.append(probing)
+            self._count_late(ref.segment, [u for u in units if _cut(u, side).part == 0])
+            run = self._probes(ref)
+            ranges = [_share(run, unit, _cut(unit, side)) for unit in units]
+            probing = select(run, [r for r in ranges if r[1] > r[0]])
             self._tally.rows += len(probing)
-        return merged(runs)
+            runs.append(probing)
+        return [run for run in merged(runs) if len(run)]
 
-    def _probes(self, ref: RunRef, unit: WorkUnit) -> Run:
-        assert ref.probe_file is not None
-        rows, index = self._rows(ref.segment), read_arrays(self._folder, ref.probe_file)
-        floor = ref.segment.floor_us
-        every = Run(index["hash"], rows.times[index["row"]], rows.columns, floor, index["row"])
-        return clip(every, unit)
+    def _probes(self, ref: RunRef) -> Run:
+        rows, floor = self._rows(ref.segment), ref.segment.floor_us
+        if ref.probe_file is None:
+            return Run(rows.hashes, rows.times, rows.columns, floor)
+        index = read_arrays(self._folder, ref.probe_file)
+        return Run(index["hash"], rows.times[index["row"]], rows.columns, floor, index["row"])
 
-    def _count_late(self, segment: SegmentInfo, run: Run) -> None:
-        if segment.time_min_us < segment.floor_us:
-            self._tally.late[segment.side] += int((run.times < segment.floor_us).sum())
+    def _count_late(self, segment: SegmentInfo, units: list[WorkUnit]) -> None:
+        if segment.time_min_us >= segment.floor_us:
+            return
+        rows = self._rows(segment)
+        for unit in units:
+            begin, end = bounds(rows.hashes, unit.hash_min, unit.hash_max)
+            late = int((rows.times[begin:end] < segment.floor_us).sum())
+            self._tally.late[segment.side] += late
 
 
-def touches(segment: SegmentInfo, unit: WorkUnit) -> bool:
-    """Whether a segment can hold rows of a unit."""
-    return segment.hash_min <= unit.hash_max and segment.hash_max >= unit.hash_min
+def _cut(unit: WorkUnit, prober: Side) -> Cut:
+    cut = unit.cut(prober)
+    assert cut is not None
+    return cut
 
 
-def clip(run: Run, unit: WorkUnit) -> Run:
-    """The rows of a run that lie in the hash range of a unit."""
-    begin = int(np.searchsorted(run.hashes, np.uint64(unit.hash_min), "left"))
-    end = int(np.searchsorted(run.hashes, np.uint64(unit.hash_max), "right"))
+def _share(run: Run, unit: WorkUnit, cut: Cut) -> tuple[int, int]:
+    """The range of probing rows that a unit has to do with."""
+    begin, end = bounds(run.hashes, unit.hash_min, unit.hash_max)
+    if cut.of == "stored":
+        return begin, end
+    first, last = ((end - begin) * p // cut.parts for p in (cut.part, cut.part + 1))
+    return begin + first, begin + last
+
+
+def touches(segment: SegmentInfo, hash_min: int, hash_max: int) -> bool:
+    """Whether a segment can hold rows of a range of hashes."""
+    return segment.hash_min <= hash_max and segment.hash_max >= hash_min
+
+
+def bounds(hashes: UInts, hash_min: int, hash_max: int) -> tuple[int, int]:
+    """Where the rows of a range of hashes begin and end."""
+    begin = int(np.searchsorted(hashes, np.uint64(hash_min), "left"))
+    return begin, int(np.searchsorted(hashes, np.uint64(hash_max), "right"))
+
+
+def clip(run: Run, hash_min: int, hash_max: int) -> Run:
+    """The rows of a run that lie in a range of hashes."""
+    begin, end = bounds(run.hashes, hash_min, hash_max)
     return run if end - begin == len(run) else run.slice(begin, end)
 
 
-def part_of(run: Run, unit: WorkUnit) -> Run:
-    """A unit's part of stored rows. Files are immutable, so positions are a fixed choice: a task
-    that runs again takes the same rows."""
-    if unit.parts == 1:
-        return run
-    begin, end = (len(run) * p // unit.parts for p in (unit.part, unit.part + 1))
+def part_of(run: Run, cut: Cut) -> Run:
+    """A part of stored rows."""
+    begin, end = (len(run) * p // cut.parts for p in (cut.part, cut.part + 1))
     return run.slice(begin, end)
+
+
+def take_units(run: Run, units: list[WorkUnit]) -> Run:
+    """The rows of a run that lie in the hash ranges of some units."""
+    ranges = [bounds(run.hashes, unit.hash_min, unit.hash_max) for unit in units]
+    return select(run, [r for r in ranges if r[1] > r[0]])
+
+
+def select(run: Run, ranges: list[tuple[int, int]]) -> Run:
+    """Some ranges of a run, in its order; without a copy where they are one."""
+    ranges = joined_ranges(ranges)
+    if len(ranges) == 1:
+        return run if ranges == [(0, len(run))] else run.slice(*ranges[0])
+    positions = np.concatenate([np.arange(*r, dtype=np.int64) for r in ranges] or [EMPTY])
+    rows = positions if run.rows is None else run.rows[positions]
+    return Run(run.hashes[positions], run.times[positions], run.columns, run.floor_us, rows)
+
+
+def joined_ranges(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Sorted, with neighbours put together."""
+    result: list[tuple[int, int]] = []
+    for begin, end in sorted(ranges):
+        if result and result[-1][1] == begin:
+            result[-1] = (result[-1][0], end)
+        else:
+            result.append((begin, end))
+    return result
 
 
 def merged(runs: list[Run]) -> list[Run]:

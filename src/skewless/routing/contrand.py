@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from skewless.errors import ArgumentError
-from skewless.model import RoutingTable, WorkUnit
+from skewless.model import Cut, RoutingTable, WorkUnit
 from skewless.routing.base import Routing, slot_bounds
 
 
@@ -17,7 +17,7 @@ class ContRand(Routing):
     More groups mean less probing but more imbalance: `groups=instances` is `Hash`, `groups=1` is
     `Broadcast`.
 
-    >>> [u[0].parts for u in ContRand(groups=2).table(slots=8, instances=4).units]
+    >>> [u[0].left.parts for u in ContRand(groups=2).table(slots=8, instances=4).units]
     [2, 2, 2, 2]
     """
 
@@ -37,5 +37,6 @@ class ContRand(Routing):
             first, last = group * slots // groups, (group + 1) * slots // groups - 1
             bounds = slot_bounds(first, last, slots)
             parts = len(instances_of_group)
-            units += [(WorkUnit(*bounds, part, parts),) for part in range(parts)]
+            cuts = [Cut(part, parts) for part in range(parts)]
+            units += [(WorkUnit(*bounds, cut, cut),) for cut in cuts]
         return RoutingTable(f"ContRand(groups={self.groups})", slots, tuple(units))
