@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from skewless.model import RoutingTable
+from skewless.model import RoutingTable, slot_bounds
+
+__all__ = ["Routing", "slot_bounds"]
 
 
 class Routing(ABC):
@@ -17,15 +19,3 @@ class Routing(ABC):
     @abstractmethod
     def table(self, slots: int, instances: int) -> RoutingTable:
         """The routing for so many slots and instances."""
-
-
-def slot_bounds(first: int, last: int, slots: int) -> tuple[int, int]:
-    """The hashes that belong to the slots first…last. A slot is an equal range of hashes, so
-    neighbouring slots are neighbours in every segment and are worked on as one.
-
-    >>> slot_bounds(0, 0, 2)
-    (0, 9223372036854775807)
-    """
-    low = -(-(first << 64) // slots)
-    high = -(-((last + 1) << 64) // slots) - 1
-    return low, high

@@ -1,0 +1,1 @@
+"""Who moves what, and why: one strategy per file, each a frozen configuration."""

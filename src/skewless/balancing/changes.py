@@ -1,0 +1,101 @@
+"""The changes a strategy can propose. Each says what it does and why, and can be tried on a
+placement; none is enacted by who proposes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from skewless.balancing.placement import OwnKey, Placement
+from skewless.model import WatchedKey
+
+
+@dataclass(frozen=True)
+class Move:
+    """A slot goes to another instance; or, with a `key`, that key alone, which then has a place of
+    its own."""
+
+    slot: int
+    source: int
+    target: int
+    reason: str
+    key: WatchedKey | None = None
+
+    kind = "move"
+
+    @property
+    def subject(self) -> str:
+        return f"slot {self.slot}" if self.key is None else f"key {self.key.value}"
+
+    @property
+    def cools(self) -> object:
+        """What may not change again for a while."""
+        return self.slot if self.key is None else ("key", self.key.hash)
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        return (self.target,)
+
+    def on(self, placement: Placement) -> Placement:
+        if self.key is None:
+            return placement.with_slot(self.slot, self.target)
+        key, here = self.key, (self.target,)
+        return placement.with_own(OwnKey(key.hash, key.value, key.slot, here, here))
+
+
+@dataclass(frozen=True)
+class Split:
+    """The work of a key is shared by several instances, as `own` says."""
+
+    own: OwnKey
+    source: int
+    reason: str
+
+    kind = "split"
+
+    @property
+    def subject(self) -> str:
+        return f"key {self.own.value}"
+
+    @property
+    def cools(self) -> object:
+        return ("key", self.own.hash)
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        return self.own.instances
+
+    def on(self, placement: Placement) -> Placement:
+        return placement.with_own(self.own)
+
+
+@dataclass(frozen=True)
+class Merge:
+    """A key with a place of its own goes back to its slot."""
+
+    own: OwnKey
+    target: int
+    reason: str
+
+    kind = "merge"
+
+    @property
+    def subject(self) -> str:
+        return f"key {self.own.value}"
+
+    @property
+    def cools(self) -> object:
+        return ("key", self.own.hash)
+
+    @property
+    def source(self) -> int:
+        return self.own.instances[0]
+
+    @property
+    def targets(self) -> tuple[int, ...]:
+        return (self.target,)
+
+    def on(self, placement: Placement) -> Placement:
+        return placement.without_own(self.own.hash)
+
+
+Change = Move | Split | Merge

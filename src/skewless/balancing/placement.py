@@ -1,0 +1,129 @@
+"""Where the work is: every slot at one instance, and a few heavy keys at places of their own.
+
+A placement is the two small tables of the design in one value. Changing it is all there is to
+migration: the rows lie in files that every instance can read. It compiles to the routing table
+that the instances work by, and is stored in every commit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from skewless.model import Cut, RoutingTable, Side, WorkUnit, slot_bounds
+
+CutOf = Literal["probers", "stored"]
+
+
+@dataclass(frozen=True)
+class OwnKey:
+    """A key apart from its slot. `left` are the instances that share what its left rows probe,
+    `right` what its right rows do; one instance means that the side is not split. `left_of` and
+    `right_of` say what is cut."""
+
+    hash: int
+    value: str
+    slot: int
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+    left_of: CutOf = "probers"
+    right_of: CutOf = "probers"
+
+    @property
+    def instances(self) -> tuple[int, ...]:
+        return tuple(sorted({*self.left, *self.right}))
+
+    @property
+    def is_split(self) -> bool:
+        return len(self.instances) > 1
+
+    def ways(self, prober: Side) -> int:
+        return len(self.left if prober == "left" else self.right)
+
+    def units(self) -> dict[int, WorkUnit]:
+        """The work unit of each instance that takes part."""
+        cuts: dict[int, dict[Side, Cut]] = {i: {} for i in self.instances}
+        for part, instance in enumerate(self.left):
+            cuts[instance]["left"] = Cut(part, len(self.left), self.left_of)
+        for part, instance in enumerate(self.right):
+            cuts[instance]["right"] = Cut(part, len(self.right), self.right_of)
+        return {
+            instance: WorkUnit(self.hash, self.hash, mine.get("left"), mine.get("right"), own=True)
+            for instance, mine in cuts.items()
+        }
+
+
+@dataclass(frozen=True)
+class Placement:
+    """`instance_of[s]` is the instance that works on slot s; `own` are the keys apart."""
+
+    instances: int
+    instance_of: tuple[int, ...]
+    own: tuple[OwnKey, ...] = ()
+
+    @staticmethod
+    def spread(slots: int, instances: int) -> Placement:
+        """Neighbouring slots together, equally many each: what `Hash` does."""
+        counts = [(i + 1) * slots // instances - i * slots // instances for i in range(instances)]
+        return Placement(instances, tuple(i for i, n in enumerate(counts) for _ in range(n)))
+
+    @property
+    def slots(self) -> int:
+        return len(self.instance_of)
+
+    def own_key(self, key: int) -> OwnKey | None:
+        return next((own for own in self.own if own.hash == key), None)
+
+    def with_slot(self, slot: int, instance: int) -> Placement:
+        moved = (*self.instance_of[:slot], instance, *self.instance_of[slot + 1 :])
+        return replace(self, instance_of=moved)
+
+    def with_own(self, own: OwnKey) -> Placement:
+        others = self.without_own(own.hash).own
+        return replace(self, own=tuple(sorted((*others, own), key=lambda o: o.hash)))
+
+    def without_own(self, key: int) -> Placement:
+        return replace(self, own=tuple(o for o in self.own if o.hash != key))
+
+    def table(self, strategy: str) -> RoutingTable:
+        """The work units of every instance. Neighbouring slots of one instance are one range; keys
+        apart are cut out of it."""
+        units: list[list[WorkUnit]] = [[] for _ in range(self.instances)]
+        hashes = [own.hash for own in self.own]
+        first = 0
+        for slot in range(1, self.slots + 1):
+            if slot == self.slots or self.instance_of[slot] != self.instance_of[first]:
+                low, high = slot_bounds(first, slot - 1, self.slots)
+                units[self.instance_of[first]] += _around(low, high, hashes)
+                first = slot
+        for own in self.own:
+            for instance, unit in own.units().items():
+                units[instance].append(unit)
+        return RoutingTable(strategy, self.slots, tuple(tuple(mine) for mine in units))
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "instances": self.instances,
+            "instance_of": list(self.instance_of),
+            "own": [
+                vars(own) | {"left": list(own.left), "right": list(own.right)} for own in self.own
+            ],
+        }
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Placement:
+        own = [
+            OwnKey(**(o | {"left": tuple(o["left"]), "right": tuple(o["right"])}))
+            for o in data["own"]
+        ]
+        return Placement(data["instances"], tuple(data["instance_of"]), tuple(own))
+
+
+def _around(low: int, high: int, hashes: list[int]) -> list[WorkUnit]:
+    """A range of hashes without some of them."""
+    pieces = []
+    for h in (h for h in hashes if low <= h <= high):
+        if h > low:
+            pieces.append(WorkUnit(low, h - 1))
+        low = h + 1
+    return [*pieces, WorkUnit(low, high)] if low <= high else pieces
