@@ -21,6 +21,7 @@ from unittest import mock
 import pyarrow as pa
 
 from skewless import faults
+from skewless.balancing.base import Balancing
 from skewless.joining.ingest import ingest
 from skewless.joining.runtime import JoinRuntime, run_instance, staging_folder
 from skewless.model import SIDES, Arrival, BatchPlan, BatchReport, JoinSpec, Side
@@ -38,7 +39,7 @@ class CrashError(Exception):
 class Setup:
     """What may change when a query is started again."""
 
-    routing: Routing = field(default_factory=Hash)
+    routing: Routing | Balancing = field(default_factory=Hash)
     instances: int = 2
     slots: int = 4
 

@@ -18,8 +18,13 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from skewless.balancing.auto import Auto
+from skewless.balancing.base import Balancing
+from skewless.balancing.fastjoin import FastJoin
+from skewless.balancing.lsstream import LSStream
 from skewless.model import FAR_US, BandColumn, JoinSpec, KeyColumn, OutputColumn, SideSpec
 from skewless.routing import Broadcast, ContRand, Hash, Routing
+from tests.chaos import Chaos
 from tests.driver import Batch, Setup, Task, cut
 from tests.oracle import Answer, Question, answers
 
@@ -289,9 +294,19 @@ def cases(
     return Case(question, spec, tuple(batches))
 
 
-def routings() -> st.SearchStrategy[Routing]:
+EAGER: dict[str, Any] = {"patience": 1, "cooldown": 0, "horizon": 10**9}
+
+
+def routings() -> st.SearchStrategy[Routing | Balancing]:
+    """Fixed routings, strategies that act on the slightest reason, and one that needs none."""
     return st.one_of(
-        st.just(Hash()), st.builds(ContRand, groups=st.integers(1, 5)), st.just(Broadcast())
+        st.just(Hash()),
+        st.builds(ContRand, groups=st.integers(1, 5)),
+        st.just(Broadcast()),
+        st.builds(Chaos, seed=st.integers(0, 1000)),
+        st.just(Auto(tolerance=0.01, floor_ms=0, noise=0, **EAGER)),
+        st.just(FastJoin(theta=1.01, load_min=0, **EAGER)),
+        st.just(LSStream(alpha=0.01, **EAGER)),
     )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from skewless.balancing import Auto, FastJoin
 from skewless.cli.app import run as run_command
 from skewless.errors import ArgumentError, JobFileError
 from skewless.jobfile import Job, lines, load_job, section
@@ -127,6 +128,11 @@ def test_an_unbounded_join_needs_no_times(tmp_path: Path) -> None:
         ('"auto"', "auto"),
         ('"hash"', Hash()),
         ('"broadcast"', Broadcast()),
+        ('"fastjoin"', FastJoin()),
+        (
+            '{ strategy = "auto", tolerance = 0.2, pin = { "42" = 1 } }',
+            Auto(tolerance=0.2, pin={"42": 1}),
+        ),
         ('{ strategy = "contrand", groups = 2 }', ContRand(groups=2)),
     ],
 )
@@ -210,7 +216,8 @@ REFUSED = {
     "balance": (
         'on = "cell"',
         'on = "cell"\nbalance = "hahs"',
-        'job.toml:9: `join.balance` must be one of: "auto", "hash", "contrand", "broadcast" '
+        'job.toml:9: `join.balance` must be one of: "auto", "fastjoin", "lsstream", "none", '
+        '"hash", "contrand", "broadcast" '
         '(did you mean "hash"?); received "hahs"',
     ),
     "balance groups": (

@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from skewless import errors
+from skewless.balancing import Auto, FastJoin, LSStream, NoBalancing
 from skewless.history import history
 from skewless.model import UNBOUNDED, BatchReport, band
 from skewless.routing import Broadcast, ContRand, Hash
@@ -25,11 +26,15 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Auto",
     "BatchReport",
     "Broadcast",
     "ContRand",
+    "FastJoin",
     "Hash",
     "Joined",
+    "LSStream",
+    "NoBalancing",
     "UNBOUNDED",
     "__version__",
     "band",

@@ -7,7 +7,7 @@ A join is described once by a `JoinSpec`. State is a list of `SegmentInfo`. A ba
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Literal
@@ -299,6 +299,7 @@ class BatchPlan:
     old: tuple[SegmentInfo, ...]
     compact: tuple[tuple[SegmentInfo, ...], ...] = ()
     report_folder: str = ""
+    keys_watched: int = 8
 
     def new_of(self, side: Side) -> list[RunRef]:
         return [r for r in self.new if r.segment.side == side]
@@ -309,7 +310,8 @@ class BatchPlan:
 
 @dataclass(frozen=True)
 class InstanceLoad:
-    """What one instance did in one batch. `rows` probed and stored, `pairs` compared."""
+    """What one instance did in one batch: `rows` that probed, `pairs` compared, processor time.
+    `own_…` is the part of it that was on keys with places of their own."""
 
     instance: int
     rows: int = 0
@@ -318,6 +320,9 @@ class InstanceLoad:
     late_left: int = 0
     late_right: int = 0
     time_ms: float = 0.0
+    own_rows: int = 0
+    own_pairs: int = 0
+    own_ms: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -425,7 +430,8 @@ class BatchReport:
     """What happened in one micro-batch.
 
     `matches` are pairs that fit keys and times, before `where`. `duration_ms` is the sum of the
-    phases up to the commit, which is written after the report.
+    phases up to the commit, which is written after the report. `slots` has the figures of every
+    slot, `key_figures` those of the heaviest `keys`; `verdict` sums up how even the work is.
     """
 
     batch_id: int
@@ -445,6 +451,10 @@ class BatchReport:
     instances: tuple[InstanceLoad, ...] = ()
     heavy_keys: tuple[KeyShare, ...] = ()
     decisions: tuple[Decision, ...] = field(default=())
+    verdict: str = ""
+    slots: Figures | None = field(default=None, compare=False)
+    keys: tuple[WatchedKey, ...] = ()
+    key_figures: Figures | None = field(default=None, compare=False)
 
     @property
     def busiest_over_mean(self) -> float:
@@ -458,7 +468,14 @@ class BatchReport:
         data["instances"] = tuple(InstanceLoad(**i) for i in data["instances"])
         data["heavy_keys"] = tuple(KeyShare(**k) for k in data["heavy_keys"])
         data["decisions"] = tuple(Decision(**d) for d in data["decisions"])
+        data["keys"] = tuple(WatchedKey(**k) for k in data.get("keys", ()))
+        for name in ("slots", "key_figures"):
+            if data.get(name) is not None:
+                data[name] = Figures.from_json(data[name])
         return BatchReport(**data)
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"busiest_over_mean": round(self.busiest_over_mean, 4)}
+        figures = {"slots": self.slots, "key_figures": self.key_figures}
+        plain = asdict(replace(self, slots=None, key_figures=None))
+        plain |= {name: None if f is None else f.to_json() for name, f in figures.items()}
+        return plain | {"busiest_over_mean": round(self.busiest_over_mean, 4)}

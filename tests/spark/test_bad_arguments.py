@@ -204,7 +204,7 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
     "how": ({"how": "outer"}, ArgumentError, "how", "outer", ("'inner'",)),
     "balance: name": (
         {"balance": "hash"}, ArgumentError, "balance", "hash",
-        ("'auto'", "sk.Hash()", "sk.ContRand(", "sk.Broadcast()"),
+        ("'auto'", "sk.Auto(", "sk.Hash()", "sk.ContRand(", "sk.Broadcast()"),
     ),
     "balance: none": (
         {"balance": None}, ArgumentError, "balance", None, ("'auto'", "sk.Hash()"),

@@ -69,6 +69,10 @@ class Balancing(ABC):
         return MeasuredTime()
 
     @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
     def slots_wanted(self) -> int | None:
         """Slots per instance that this strategy needs; None: the default."""
         return None

@@ -6,8 +6,6 @@ not an infinite one.
 
 from __future__ import annotations
 
-import numpy as np
-
 from skewless.model import Floats
 
 FLOOR = 1e-9
@@ -17,6 +15,7 @@ def max_over_mean(loads: Floats) -> float:
     """The busiest instance over the mean: how much longer a batch takes than it would, evenly
     divided. 1.0 is perfect balance.
 
+    >>> import numpy as np
     >>> max_over_mean(np.array([3.0, 1.0]))
     1.5
     """
@@ -27,6 +26,7 @@ def max_over_mean(loads: Floats) -> float:
 def max_over_min(loads: Floats) -> float:
     """FastJoin's degree of imbalance (its eq. 2): the heaviest over the lightest load.
 
+    >>> import numpy as np
     >>> max_over_min(np.array([3.0, 1.0]))
     3.0
     """
@@ -39,6 +39,7 @@ def deviation_from_mean(loads: Floats) -> float:
     """LS-Stream's degree of imbalance (its eq. 13): the larger of the relative deviations of the
     heaviest and the lightest from the mean.
 
+    >>> import numpy as np
     >>> round(deviation_from_mean(np.array([43.0, 15.0])), 2)
     0.48
     """

@@ -14,8 +14,8 @@ from skewless.balancing.view import View
 class NoBalancing(Balancing):
     """Watches the loads and changes nothing: `Hash` with figures per slot and key.
 
-    >>> NoBalancing().start(slots=4, instances=2).instance_of
-    (0, 0, 1, 1)
+    >>> NoBalancing().start(slots=4, instances=2).instance_of.tolist()
+    [0, 0, 1, 1]
     """
 
     def wants_change(self, view: View) -> bool:

@@ -8,11 +8,16 @@ that the instances work by, and is stored in every commit.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from skewless.model import Cut, RoutingTable, Side, WorkUnit, slot_bounds
 
 CutOf = Literal["probers", "stored"]
+Instances = npt.NDArray[np.int32]
 
 
 @dataclass(frozen=True)
@@ -53,30 +58,49 @@ class OwnKey:
         }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Placement:
     """`instance_of[s]` is the instance that works on slot s; `own` are the keys apart."""
 
     instances: int
-    instance_of: tuple[int, ...]
+    instance_of: Instances
     own: tuple[OwnKey, ...] = ()
+
+    def __post_init__(self) -> None:
+        of = np.array(self.instance_of, np.int32)
+        of.flags.writeable = False
+        object.__setattr__(self, "instance_of", of)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Placement):
+            return NotImplemented
+        same = self.instances == other.instances and self.own == other.own
+        return same and np.array_equal(self.instance_of, other.instance_of)
+
+    def __hash__(self) -> int:
+        return hash((self.instances, self.instance_of.tobytes(), self.own))
 
     @staticmethod
     def spread(slots: int, instances: int) -> Placement:
         """Neighbouring slots together, equally many each: what `Hash` does."""
-        counts = [(i + 1) * slots // instances - i * slots // instances for i in range(instances)]
-        return Placement(instances, tuple(i for i, n in enumerate(counts) for _ in range(n)))
+        firsts = [i * slots // instances for i in range(instances + 1)]
+        return Placement(instances, np.repeat(np.arange(instances), np.diff(firsts)))
 
     @property
     def slots(self) -> int:
         return len(self.instance_of)
 
+    @cached_property
+    def own_by_hash(self) -> dict[int, OwnKey]:
+        return {own.hash: own for own in self.own}
+
     def own_key(self, key: int) -> OwnKey | None:
-        return next((own for own in self.own if own.hash == key), None)
+        return self.own_by_hash.get(key)
 
     def with_slot(self, slot: int, instance: int) -> Placement:
-        moved = (*self.instance_of[:slot], instance, *self.instance_of[slot + 1 :])
-        return replace(self, instance_of=moved)
+        of = self.instance_of.copy()
+        of[slot] = instance
+        return replace(self, instance_of=of)
 
     def with_own(self, own: OwnKey) -> Placement:
         others = self.without_own(own.hash).own
@@ -90,12 +114,10 @@ class Placement:
         apart are cut out of it."""
         units: list[list[WorkUnit]] = [[] for _ in range(self.instances)]
         hashes = [own.hash for own in self.own]
-        first = 0
-        for slot in range(1, self.slots + 1):
-            if slot == self.slots or self.instance_of[slot] != self.instance_of[first]:
-                low, high = slot_bounds(first, slot - 1, self.slots)
-                units[self.instance_of[first]] += _around(low, high, hashes)
-                first = slot
+        firsts = np.flatnonzero(np.diff(self.instance_of, prepend=-1)).tolist()
+        for first, after in zip(firsts, [*firsts[1:], self.slots], strict=True):
+            low, high = slot_bounds(first, after - 1, self.slots)
+            units[self.instance_of[first]] += _around(low, high, hashes)
         for own in self.own:
             for instance, unit in own.units().items():
                 units[instance].append(unit)
@@ -104,7 +126,7 @@ class Placement:
     def to_json(self) -> dict[str, Any]:
         return {
             "instances": self.instances,
-            "instance_of": list(self.instance_of),
+            "instance_of": self.instance_of.tolist(),
             "own": [
                 vars(own) | {"left": list(own.left), "right": list(own.right)} for own in self.own
             ],
@@ -116,7 +138,7 @@ class Placement:
             OwnKey(**(o | {"left": tuple(o["left"]), "right": tuple(o["right"])}))
             for o in data["own"]
         ]
-        return Placement(data["instances"], tuple(data["instance_of"]), tuple(own))
+        return Placement(data["instances"], np.array(data["instance_of"]), tuple(own))
 
 
 def _around(low: int, high: int, hashes: list[int]) -> list[WorkUnit]:

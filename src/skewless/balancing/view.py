@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skewless.balancing.placement import Placement
+from skewless.balancing.placement import Instances, Placement
 from skewless.model import Figures, Floats, WatchedKey
 
 
@@ -16,7 +16,7 @@ class View:
     """Figures per batch, averaged over the window. `slots` has one item per slot, without the keys
     that have places of their own; `key_figures[i]` is of `keys[i]`, and part of its slot's figures
     unless the key is `own`. `row_ms` and `pair_ms` are what a probing row and a compared pair have
-    been found to cost."""
+    been found to cost. `pinned` keys may not be changed."""
 
     batch_id: int
     placement: Placement
@@ -25,30 +25,34 @@ class View:
     key_figures: Figures
     row_ms: float = 1e-4
     pair_ms: float = 2e-5
+    pinned: frozenset[int] = frozenset()
 
     @property
     def instances(self) -> int:
         return self.placement.instances
 
-    @cached_property
-    def instance_of(self) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
-        return np.array(self.placement.instance_of, np.int64)
+    @property
+    def instance_of(self) -> Instances:
+        return self.placement.instance_of
 
     @cached_property
     def key_index(self) -> dict[int, int]:
         return {key.hash: i for i, key in enumerate(self.keys)}
 
+    @cached_property
+    def own_keys(self) -> frozenset[int]:
+        return frozenset(key.hash for key in self.keys if key.own)
+
     def sums(self, placement: Placement, slots: Floats, left: Floats, right: Floats) -> Floats:
         """Per instance the sum of an additive figure, were the placement another one. The figure is
         given per slot, and per key as what belongs to its left and to its right rows' probing."""
-        of_slots = slots.copy()
-        for i, key in enumerate(self.keys):
-            apart = placement.own_key(key.hash) is not None
-            if apart != key.own:
-                of_slots[key.slot] += (left[i] + right[i]) * (1 if key.own else -1)
-        of = np.array(placement.instance_of, np.int64)
         result: Floats = np.zeros(placement.instances)
-        np.add.at(result, of, of_slots)
+        np.add.at(result, placement.instance_of, slots)
+        for key in self.own_keys ^ placement.own_by_hash.keys():
+            at = self.key_index.get(key)
+            if at is not None:
+                slot, back = self.keys[at].slot, 1 if self.keys[at].own else -1
+                result[placement.instance_of[slot]] += (left[at] + right[at]) * back
         for own in placement.own:
             at = self.key_index.get(own.hash)
             if at is not None:

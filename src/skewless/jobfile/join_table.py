@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
+from skewless.balancing import Auto, Balancing, FastJoin, LSStream, NoBalancing
 from skewless.errors import ArgumentError
 from skewless.jobfile.lines import Path
 from skewless.jobfile.section import JobText, Section
@@ -16,7 +17,11 @@ JOIN_KEYS = (
     "slots", "suffixes", "on_null_time",
 )  # fmt: skip
 AUTO = "auto"  # the engine's own choice
-BALANCES: dict[str, type[Routing]] = {
+BALANCES: dict[str, type[Routing] | type[Balancing]] = {
+    "auto": Auto,
+    "fastjoin": FastJoin,
+    "lsstream": LSStream,
+    "none": NoBalancing,
     "hash": Hash,
     "contrand": ContRand,
     "broadcast": Broadcast,
@@ -32,7 +37,7 @@ OR_LATE = ', or one for each side: ["1 minute", "0 seconds"]'
 LATE = f'"1 minute"{OR_LATE}'
 SUFFIXES = 'two texts, such as ["", "_right"]'
 WIDTH = 'a number, or for times a duration such as "5 seconds"'
-BALANCE = 'a name, or a table such as { strategy = "contrand", groups = 4 }'
+BALANCE = 'a name, or a table such as { strategy = "auto", tolerance = 0.05 }'
 COUNT = "a whole number from 1 to 65536"
 UNBOUNDED_WORD = "unbounded"
 
@@ -130,14 +135,14 @@ def _late(join: Section) -> object:
     return value[0], value[1]
 
 
-def _balance(join: Section) -> Routing | str | None:
+def _balance(join: Section) -> Routing | Balancing | str | None:
     value = join.get("balance")
     if value is None:
         return None
     if value == AUTO:
         return AUTO
     if isinstance(value, str):
-        join.one_of("balance", (AUTO, *BALANCES))
+        join.one_of("balance", tuple(BALANCES))
         return BALANCES[value]()
     if not isinstance(value, dict):
         raise join.refuse("balance", BALANCE)

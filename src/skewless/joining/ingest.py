@@ -136,16 +136,8 @@ def _heavy_keys(stored: Rows, side: SideSpec) -> tuple[HeavyKey, ...]:
     begins, lengths = longest_runs(frozen(stored.hashes), HEAVY_KEYS)
     least = max(2, int(len(stored) * HEAVY_SHARE_MIN))
     found = [
-        HeavyKey(describe_key(stored, side, int(begin)), int(length))
+        HeavyKey(keys.describe(stored.columns, side, int(begin)), int(length))
         for begin, length in zip(begins, lengths, strict=True)
         if length >= least
     ]
     return tuple(sorted(found, key=lambda k: (-k.rows, k.value)))
-
-
-def describe_key(stored: Rows, side: SideSpec, row: int) -> str:
-    """The key of a row as people would write it."""
-    # In the type both sides share, so that one key is written one way.
-    parts = [str(stored.columns[k.index].slice(row, 1).cast(k.type)[0].as_py()) for k in side.keys]
-    parts += [f"near {stored.columns[b.index][row].as_py()}" for b in side.bands]
-    return ", ".join(parts)

@@ -245,3 +245,29 @@ def longest_runs(hashes: UInts, most: int) -> tuple[Ints, Ints]:
                 begins[least], lengths[least] = begin, i - begin
             begin = i
     return begins, lengths
+
+
+@_kernel
+def count_rows(counts: Ints, rows: Ints) -> None:
+    """Add one to the count of every row that is named, in place."""
+    for row in rows:
+        counts[row] += 1
+
+
+@_kernel
+def heaviest_keys(hashes: UInts, pairs: Ints, most: int) -> UInts:
+    """The hashes of the `most` heaviest runs of equal hashes by rows and pairs, in no special
+    order; fewer where there are fewer."""
+    found, weights = np.zeros(most, np.uint64), np.zeros(most, np.int64)
+    begin, weight, least, n = 0, 0, 0, len(hashes)
+    for i in range(n + 1):
+        if i == n or hashes[i] != hashes[begin]:
+            if most and weight > weights[least]:
+                found[least], weights[least] = hashes[begin], weight
+                for k in range(most):
+                    if weights[k] < weights[least]:
+                        least = k
+            begin, weight = i, 0
+        if i < n:
+            weight += 1 + pairs[i]
+    return found[weights > 0]

@@ -160,3 +160,28 @@ def within_band(left: pa.Array, right: pa.Array, band: BandColumn) -> npt.NDArra
     # The distance of two 64-bit integers needs 64 bits without a sign.
     u, v = x.view(np.uint64), y.view(np.uint64)
     return np.asarray(np.where(x > y, u - v, v - u) <= np.uint64(int(band.width)))
+
+
+def describe(columns: list[pa.Array], side: SideSpec, row: int) -> str:
+    """The key of a row as people would write it."""
+    # In the type both sides share, so that one key is written one way.
+    parts = [str(columns[k.index].slice(row, 1).cast(k.type)[0].as_py()) for k in side.keys]
+    parts += [f"near {columns[b.index][row].as_py()}" for b in side.bands]
+    return ", ".join(parts)
+
+
+def hash_of_value(value: object, side: SideSpec) -> int:
+    """The hash of a key given by its value, or by a tuple of values where it has several columns.
+    Raises ValueError or TypeError where the value is not of the key's type."""
+    values = value if isinstance(value, tuple) else (value,)
+    if side.bands or len(values) != len(side.keys):
+        raise ValueError("not one value per key column")
+    columns = []
+    for one, key in zip(values, side.keys, strict=True):
+        kind = side.schema.field(key.index).type
+        # A file can only write texts: "42" is the key 42.
+        text = isinstance(one, str) and not _is_bytes(kind)
+        columns.append(pa.array([one]).cast(kind) if text else pa.array([one], kind))
+        if columns[-1].null_count:
+            raise ValueError("a null is no key")
+    return int(hash_keys(columns, side, None)[0])

@@ -17,14 +17,24 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from skewless import faults
-from skewless.errors import DataError, StateAccessError, StateDamagedError
+from skewless.balancing.base import Balancing
+from skewless.balancing.governor import Governor
+from skewless.balancing.monitor import Work
+from skewless.balancing.placement import OwnKey, Placement
+from skewless.balancing.verdict import verdict
+from skewless.errors import ArgumentError, DataError, StateAccessError, StateDamagedError
 from skewless.joining.compact import compact
 from skewless.joining.ingest import PROBES
+from skewless.joining.keys import hash_of_value
+from skewless.joining.meter import slot_of
+from skewless.joining.reports import load_report
 from skewless.joining.two_way import InstanceJoin
 from skewless.model import (
     FAR_US,
@@ -32,9 +42,12 @@ from skewless.model import (
     Arrival,
     BatchPlan,
     BatchReport,
+    Decision,
+    Floats,
     InstanceLoad,
     JoinSpec,
     KeyShare,
+    LoadReport,
     RoutingTable,
     RunRef,
     SegmentInfo,
@@ -57,6 +70,10 @@ NEVER_US = -FAR_US
 
 _cache = SegmentCache()
 
+Told = tuple[InstanceLoad, dict[str, Any]]  # by one instance
+NOTHING_MEASURED: dict[str, Any] = {"slot": [], "slots": {}, "key": [], "value": [], "keys": {}}
+KEYS_WATCHED = 8  # per instance, where nothing depends on it
+
 
 def staging_folder(batch_id: int) -> str:
     """Where the output files of a batch wait for its commit."""
@@ -74,10 +91,24 @@ def run_instance(spec: JoinSpec, plan: BatchPlan, instance: int) -> Iterator[pa.
     begun = time.perf_counter()
     compacted = [s.to_json() for s in compact(spec, plan, instance, _cache)]
     compact_ms = (time.perf_counter() - begun) * 1000
-    report = {"load": asdict(join.load), "compacted": compacted, "compact_ms": compact_ms}
+    report = {
+        "load": asdict(join.load),
+        "figures": join.figures,
+        "compacted": compacted,
+        "compact_ms": compact_ms,
+    }
     folder.write_atomically(f"{plan.report_folder}/{instance}.json", json.dumps(report).encode())
     _cache.keep_only(folder, {s.name for s in (*plan.old, *(r.segment for r in plan.new))})
     faults.reach("instance.reported", plan.batch_id)
+
+
+@dataclass(frozen=True)
+class Balance:
+    """How the load of a batch was, what was decided about it, and that in one line."""
+
+    load: LoadReport
+    decisions: tuple[Decision, ...]
+    verdict: str
 
 
 class JoinRuntime:
@@ -87,7 +118,7 @@ class JoinRuntime:
         self,
         root: str,
         spec: JoinSpec,
-        routing: Routing,
+        routing: Routing | Balancing,
         instances: int,
         slots: int,
         keep_commits: int = 10,
@@ -100,8 +131,36 @@ class JoinRuntime:
         self._commits = CommitLog(self.folder)
         self._kept: dict[int, set[str]] = {}
         self.last: Commit | None = None
-        self._table: RoutingTable = routing.table(slots, instances)
+        self._governor: Governor | None = None
+        self._table = self._start_table()
         self.is_open = False
+
+    def _start_table(self, last: Commit | None = None) -> RoutingTable:
+        """The routing to begin with: a balanced join goes on from where its last commit left it, if
+        the sizes are still the same."""
+        if isinstance(self._routing, Routing):
+            return self._routing.table(self._slots, self._instances)
+        stored = None if last is None else last.placement
+        placement = None if stored is None else Placement.from_json(stored)
+        if placement is None or (placement.instances, placement.slots) != self._sizes:
+            placement = self._routing.start(self._slots, self._instances)
+        self._governor = Governor(self._routing, placement, self._pinned(self._routing))
+        return self._governor.placement.table(self._routing.name)
+
+    @property
+    def _sizes(self) -> tuple[int, int]:
+        return self._instances, self._slots
+
+    def _pinned(self, balancing: Balancing) -> dict[int, OwnKey]:
+        pinned = {}
+        for value, instance in balancing.pinned:
+            if instance >= self._instances:
+                accepted = f"{{key: instance}}, instances from 0 to {self._instances - 1}"
+                raise ArgumentError("pin", {value: instance}, accepted)
+            key, here = hash_of_value(value, self.spec.left), (instance,)
+            told = ", ".join(map(str, value if isinstance(value, tuple) else (value,)))
+            pinned[key] = OwnKey(key, told, slot_of(key, self._slots), here, here)
+        return pinned
 
     def open(self) -> None:
         """Make or check the state folder; finish what a crash left unfinished."""
@@ -135,7 +194,7 @@ class JoinRuntime:
                 last.slots, self._slots, last.slots,
             )  # fmt: skip
             self._slots = last.slots
-        self._table = self._routing.table(self._slots, self._instances)
+        self._table = self._start_table(last)
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda s: verify_segment(self.folder, s), last.segments))
         publish(self.folder, last)
@@ -208,6 +267,9 @@ class JoinRuntime:
             old=old,
             compact=choose_compactions(list(old)),
             report_folder=report_folder,
+            keys_watched=(
+                KEYS_WATCHED if isinstance(self._routing, Routing) else self._routing.keys_watched
+            ),
         )
 
     def _refuse_null_times(self, arrivals: Sequence[Arrival]) -> None:
@@ -234,16 +296,20 @@ class JoinRuntime:
     ) -> BatchReport:
         """Make the batch count: write its commit, show its output, clean up behind it."""
         begun = time.perf_counter()
-        loads, compacted, rewritten = self._instance_reports(plan)
+        told, compacted, rewritten = self._instance_reports(plan)
+        loads = [load for load, _ in told]
         if compacted is not None and plan.batch_id > 0 and not any(x.matches for x in loads):
             moves = ()  # files without rows; only the first batch shows one, for its schema
+        balance = self._balance(plan, told, complete=compacted is not None)
         commit = self._next_commit(plan, arrivals, compacted, moves)
         phases = dict(phases_ms or {})
-        report = self._report(plan, arrivals, commit, loads, phases)
+        report = self._report(plan, arrivals, commit, loads, phases, balance)
         write_report(self.folder, report)
         faults.reach("history.written", plan.batch_id)
         self._commits.write(commit)
         self.last = commit
+        if self._governor is not None and any(d.accepted for d in balance.decisions):
+            self._table = self._governor.placement.table(plan.routing.strategy)
         self._kept[commit.batch_id] = {s.name for s in commit.segments}
         publish(self.folder, commit)
         self._clean_up(plan, arrivals, rewritten)
@@ -254,23 +320,42 @@ class JoinRuntime:
 
     def _instance_reports(
         self, plan: BatchPlan
-    ) -> tuple[list[InstanceLoad], list[SegmentInfo] | None, list[SegmentInfo]]:
+    ) -> tuple[list[Told], list[SegmentInfo] | None, list[SegmentInfo]]:
         """What the instances told. A sink may have read only some of the result, or none: then some
         reports are missing, and a compaction counts only if every instance did its share; None, and
         what some have rewritten, otherwise."""
-        loads: list[InstanceLoad] = []
+        told: list[Told] = []
         rewritten: list[SegmentInfo] = []
         complete = True
         for instance in range(plan.routing.instances):
             try:
                 report = json.loads(self.folder.read(f"{plan.report_folder}/{instance}.json"))
             except FileNotFoundError:
-                loads.append(InstanceLoad(instance))
+                told.append((InstanceLoad(instance), NOTHING_MEASURED))
                 complete = False
                 continue
-            loads.append(InstanceLoad(**report["load"]))
+            told.append((InstanceLoad(**report["load"]), report["figures"]))
             rewritten += [SegmentInfo.from_json(s) for s in report["compacted"]]
-        return loads, rewritten if complete else None, rewritten
+        return told, rewritten if complete else None, rewritten
+
+    def _balance(self, plan: BatchPlan, told: list[Told], *, complete: bool) -> Balance:
+        """Take note of a batch's load; decide about the next batch's routing."""
+        load = load_report(plan.batch_id, plan.routing, told)
+        times = np.array(load.instance_ms)
+        governor = self._governor
+        if governor is None:
+            return Balance(load, (), verdict(load, times, {}))
+        said = verdict(load, times, governor.placement.own_by_hash)
+        decisions: list[Decision] = []
+        if complete:
+
+            def each(name: str) -> Floats:
+                return np.array([getattr(load, name) for load, _ in told], float)
+
+            rows, pairs = each("rows"), each("pairs")
+            own = Work(each("own_rows"), each("own_pairs"), each("own_ms"))
+            decisions = governor.observe(load, rows, pairs, own)
+        return Balance(load, tuple(decisions), said)
 
     def _next_commit(
         self,
@@ -299,6 +384,7 @@ class JoinRuntime:
             strategy=plan.routing.strategy,
             segments=tuple(s for s in alive if not expired(s, keep_after[s.side])),
             publish=tuple(moves),
+            placement=None if self._governor is None else self._governor.placement.to_json(),
         )
 
     def _report(
@@ -308,6 +394,7 @@ class JoinRuntime:
         commit: Commit,
         loads: list[InstanceLoad],
         phases_ms: dict[str, float],
+        balance: Balance,
     ) -> BatchReport:
         def total(field: str, side: Side | None = None) -> int:
             return sum(getattr(a, field) for a in arrivals if side in (None, a.side))
@@ -329,6 +416,11 @@ class JoinRuntime:
             watermark_us=None if plan.watermark_us <= NEVER_US // 2 else plan.watermark_us,
             instances=tuple(loads),
             heavy_keys=heaviest(arrivals),
+            decisions=balance.decisions,
+            verdict=balance.verdict,
+            slots=balance.load.slots,
+            keys=balance.load.keys,
+            key_figures=balance.load.key_figures,
         )
 
     def _clean_up(

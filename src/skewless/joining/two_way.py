@@ -14,6 +14,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,11 +25,13 @@ from skewless.joining import keys
 from skewless.joining.kernels import (
     Ints,
     UInts,
+    count_rows,
     expand_ranges,
     frozen,
     match_ranges,
     sort_order,
 )
+from skewless.joining.meter import Meter
 from skewless.model import (
     SIDES,
     WHOLE,
@@ -70,9 +74,9 @@ class Run:
             columns, rows = [c.slice(begin, end - begin) for c in self.columns], None
         return Run(self.hashes[begin:end], self.times[begin:end], columns, self.floor_us, rows)
 
-    def take(self, positions: Ints, column: int) -> pa.Array:
-        rows = positions if self.rows is None else self.rows[positions]
-        return self.columns[column].take(pa.array(rows))
+    def indices(self, positions: Ints) -> pa.Array:
+        """Positions of the run as rows of its columns."""
+        return pa.array(positions if self.rows is None else self.rows[positions])
 
 
 @dataclass
@@ -82,7 +86,36 @@ class _Tally:
     rows: int = 0
     pairs: int = 0
     matches: int = 0
+    own_rows: int = 0
+    own_pairs: int = 0
     late: dict[Side, int] = field(default_factory=lambda: {"left": 0, "right": 0})
+
+
+class _Clock:
+    """Processor time of this thread, by what it is spent on."""
+
+    def __init__(self) -> None:
+        self.spent_s = {"ranges": 0.0, "own": 0.0}
+        self._on, self._begun = "ranges", 0.0
+
+    def start(self) -> None:
+        self._begun = time.thread_time()
+
+    def stop(self) -> None:
+        now = time.thread_time()
+        self.spent_s[self._on] += now - self._begun
+        self._begun = now
+
+    def turn_to(self, what: str) -> None:
+        self.stop()
+        self._on = what
+
+
+class _Found:
+    """How many pairs and matches each probing row of a run has met."""
+
+    def __init__(self, rows: int) -> None:
+        self.pairs, self.matches = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
 
 
 class InstanceJoin:
@@ -92,9 +125,11 @@ class InstanceJoin:
         self._spec, self._plan, self._instance = spec, plan, instance
         self._cache, self._folder = cache, Folder(plan.root)
         self._tally = _Tally()
+        self._units = plan.routing.units[instance]
+        self._meter = Meter(plan.routing.slots, plan.keys_watched, self._units)
         self._schema = spec.output_schema()
         self._exact = keys.is_exact(spec.left)
-        self._busy_s = 0.0
+        self._clock = _Clock()
 
     @property
     def load(self) -> InstanceLoad:
@@ -106,55 +141,78 @@ class InstanceJoin:
             matches=tally.matches,
             late_left=tally.late["left"],
             late_right=tally.late["right"],
-            time_ms=round(self._busy_s * 1000, 3),
+            time_ms=round(sum(self._clock.spent_s.values()) * 1000, 3),
+            own_rows=tally.own_rows,
+            own_pairs=tally.own_pairs,
+            own_ms=round(self._clock.spent_s["own"] * 1000, 3),
         )
 
+    @property
+    def figures(self) -> dict[str, Any]:
+        """Load per slot and heavy key, as `Meter` reports it."""
+        return self._meter.report()
+
     def results(self) -> Iterator[pa.RecordBatch]:
-        """The matches, in batches of a size that is cheap to hand on. The clock runs only while
-        this instance works, not while its consumer does."""
+        """The matches, in batches of a size that is cheap to hand on. The clock counts processor
+        time of this instance's work: not its consumer's, not that of other processes, and not the
+        mapping of files, which only the first instance in a worker has to do."""
+        for segment in (*self._plan.old, *(ref.segment for ref in self._plan.new)):
+            self._rows(segment)
         waiting: list[pa.RecordBatch] = []
         rows = 0
-        begun = time.perf_counter()
+        self._clock.start()
         for batch in self._matches():
             waiting.append(batch)
             rows += batch.num_rows
             if rows >= ROWS_PER_OUTPUT:
                 joined = pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
                 waiting, rows = [], 0
-                self._busy_s += time.perf_counter() - begun
+                self._clock.stop()
                 yield joined
-                begun = time.perf_counter()
-        self._busy_s += time.perf_counter() - begun
+                self._clock.start()
+        self._clock.stop()
         if waiting:
             yield pa.concat_batches(waiting)
 
     def _matches(self) -> Iterator[pa.RecordBatch]:
         for side in SIDES:
-            mine = [u for u in self._plan.routing.units[self._instance] if u.cut(side) is not None]
-            by_stored = [
-                u for u in mine if _cut(u, side).of == "stored" and _cut(u, side).parts > 1
-            ]
-            # All that meets whole stored runs is one pass over them, however scattered it lies.
-            yield from self._probe(side, [u for u in mine if u not in by_stored], WHOLE)
-            for unit in by_stored:
-                yield from self._probe(side, [unit], _cut(unit, side))
+            mine = [u for u in self._units if u.cut(side) is not None]
+            ranges = [u for u in mine if _cut(u, side) == WHOLE and not u.own]
+            # All plain ranges are one pass over the stored runs, however scattered they lie. Heavy
+            # keys are worth a pass of their own, which needs no copy of their rows.
+            yield from self._probe(side, ranges, WHOLE)
+            for unit in (u for u in mine if u not in ranges):
+                cut = _cut(unit, side)
+                self._set_apart(unit.own)
+                yield from self._probe(side, [unit], cut if cut.of == "stored" else WHOLE)
+                self._set_apart(False)
+
+    def _set_apart(self, own: bool) -> None:
+        """Count what follows as work on keys that have places of their own, or no longer."""
+        self._clock.turn_to("own" if own else "ranges")
+        sign = -1 if own else 1
+        self._tally.own_rows += sign * self._tally.rows
+        self._tally.own_pairs += sign * self._tally.pairs
 
     def _probe(self, side: Side, units: list[WorkUnit], stored: Cut) -> Iterator[pa.RecordBatch]:
         """New rows of `side` in these units meet the stored rows of the other side."""
-        probers = self._probers(side, units)
-        if not probers:
+        if not units:
             return
-        runs = self._stored(side, units)
-        if stored.parts > 1:
-            runs = [
-                part_of(clip(run, units[0].hash_min, units[0].hash_max), stored) for run in runs
-            ]
-        for prober in probers:
+        runs = self._stored(side, units, stored)
+        for prober in self._probers(side, units):
+            found = _Found(len(prober))
             for run in runs:
                 if len(run):
-                    yield from self._join(side, prober, run)
+                    yield from self._join(side, prober, run, found)
+            describe = partial(self._describe, side, prober)
+            matches = found.pairs if self._exact else found.matches
+            self._meter.probed(side, prober.hashes, found.pairs, matches, describe)
 
-    def _join(self, side: Side, prober: Run, run: Run) -> Iterator[pa.RecordBatch]:
+    def _describe(self, side: Side, run: Run, at: int) -> str:
+        row = at if run.rows is None else int(run.rows[at])
+        return keys.describe(run.columns, self._spec.side(side), row)
+
+    def _join(self, side: Side, prober: Run, run: Run, found: _Found) -> Iterator[pa.RecordBatch]:
         lower, upper = self._spec.partner_bounds(side)
         first, last, pairs = match_ranges(
             frozen(prober.hashes),
@@ -167,6 +225,7 @@ class InstanceJoin:
             upper,
         )
         self._tally.pairs += pairs
+        found.pairs += last - first
         row = skip = 0
         while pairs > 0:
             room = min(pairs, PAIRS_PER_CHUNK)
@@ -174,6 +233,10 @@ class InstanceJoin:
                 frozen(first), frozen(last), row, skip, room
             )
             pairs -= room
+            same = self._really_match(side, prober, probes, run, partners)
+            if same is not None:
+                probes, partners = probes[same], partners[same]
+                count_rows(found.matches, frozen(probes))
             if side == "left":
                 batch = self._emit(prober, probes, run, partners)
             else:
@@ -183,31 +246,32 @@ class InstanceJoin:
                 yield batch
 
     def _emit(self, left: Run, left_rows: Ints, right: Run, right_rows: Ints) -> pa.RecordBatch:
-        """The output rows of candidate pairs: those whose keys really are equal and near."""
-        if not self._exact:
-            same = self._really_match(left, left_rows, right, right_rows)
-            if not same.all():
-                left_rows, right_rows = left_rows[same], right_rows[same]
-        arrays = [
-            left.take(left_rows, c.index) if c.side == "left" else right.take(right_rows, c.index)
-            for c in self._spec.output
-        ]
+        """The output rows of matching pairs."""
+        sides = {"left": (left.columns, left.indices(left_rows)),
+                 "right": (right.columns, right.indices(right_rows))}  # fmt: skip
+        arrays = [sides[c.side][0][c.index].take(sides[c.side][1]) for c in self._spec.output]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _really_match(
-        self, left: Run, left_rows: Ints, right: Run, right_rows: Ints
-    ) -> npt.NDArray[np.bool_]:
-        spec = self._spec
-        same = np.ones(len(left_rows), np.bool_)
+        self, side: Side, prober: Run, probes: Ints, run: Run, partners: Ints
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which candidate pairs have keys that are equal and near; None: all, for certain."""
+        if self._exact:
+            return None
+        spec, same = self._spec, np.ones(len(probes), np.bool_)
+        left, left_rows, right, right_rows = (
+            (prober, probes, run, partners) if side == "left" else (run, partners, prober, probes)
+        )
+        of_left, of_right = left.indices(left_rows), right.indices(right_rows)
         if spec.left.keys:
             same &= keys.keys_equal(
-                [left.take(left_rows, k.index) for k in spec.left.keys],
-                [right.take(right_rows, k.index) for k in spec.right.keys],
+                [left.columns[k.index].take(of_left) for k in spec.left.keys],
+                [right.columns[k.index].take(of_right) for k in spec.right.keys],
                 spec.left.keys,
             )
         for a, b in zip(spec.left.bands, spec.right.bands, strict=True):
             same &= keys.within_band(
-                left.take(left_rows, a.index), right.take(right_rows, b.index), a
+                left.columns[a.index].take(of_left), right.columns[b.index].take(of_right), a
             )
         return same
 
@@ -221,22 +285,28 @@ class InstanceJoin:
         rows = self._rows(segment)
         return Run(rows.hashes, rows.times, rows.columns, floor_us)
 
-    def _stored(self, prober: Side, units: list[WorkUnit]) -> list[Run]:
+    def _stored(self, prober: Side, units: list[WorkUnit], cut: Cut) -> list[Run]:
         """The runs that rows of a side may find partners in."""
         reach = min(u.hash_min for u in units), max(u.hash_max for u in units)
         other: Side = "right" if prober == "left" else "left"
-        runs = [self._stored_run(s) for s in self._plan.old_of(other) if touches(s, *reach)]
+
+        def part(run: Run) -> Run:
+            return run if cut.parts == 1 else part_of(clip(run, *reach), cut)
+
+        runs = []
+        for segment in (s for s in self._plan.old_of(other) if touches(s, *reach)):
+            run = part(self._stored_run(segment))
+            self._meter.stored(other, run.hashes, segment.bytes / segment.rows, units)
+            runs.append(run)
         if prober == "right":
             # Two newcomers meet where the right one probes.
             new = [self._stored_run(r.segment) for r in self._plan.new_of("left")]
-            runs += merged([take_units(run, units) for run in new])
+            runs += [part(run) for run in merged([take_units(run, units) for run in new])]
         return runs
 
     def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
         """The new rows of a side as they probe in these units. What came too late is counted here,
         by whoever has part 0."""
-        if not units:
-            return []
         runs = []
         for ref in self._plan.new_of(side):
             self._count_late(ref.segment, [u for u in units if _cut(u, side).part == 0])

@@ -16,11 +16,13 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructField, StructType
 
+from skewless.balancing import Auto, Balancing
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError
+from skewless.joining.keys import hash_of_value
 from skewless.joining.runtime import JoinRuntime
 from skewless.model import FAR_US, UNBOUNDED, Arrival, JoinSpec, OutputColumn, SideSpec
-from skewless.routing import Hash, Routing
+from skewless.routing import Routing
 from skewless.spark import columns
 from skewless.spark.query import Result
 from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_function
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 HOWS = ("inner",)
 NULL_TIMES = ("error", "drop")
 SLOTS_PER_INSTANCE = 16
-SLOTS_MIN = 64
+SLOTS_MIN, SLOTS_MAX = 64, 65_536
 
 
 def join(
@@ -46,7 +48,7 @@ def join(
     late: object = None,
     how: str = "inner",
     where: str | Column | None = None,
-    balance: Routing | str = "auto",
+    balance: Routing | Balancing | str = "auto",
     instances: int | None = None,
     slots: int | None = None,
     suffixes: tuple[str, str] = ("", "_right"),
@@ -76,8 +78,9 @@ def join(
     where
         A further SQL condition over the output columns.
     balance
-        ``sk.Hash()`` (also "auto"), ``sk.ContRand(groups)`` or ``sk.Broadcast()``: who works on
-        which rows. The result is the same.
+        Who works on which rows; the result is the same. ``"auto"`` or ``sk.Auto(...)`` moves work
+        from busy to idle instances and splits hot keys; so do ``sk.FastJoin(...)`` and
+        ``sk.LSStream(...)``. Fixed: ``sk.Hash()``, ``sk.ContRand(groups)``, ``sk.Broadcast()``.
     instances, slots
         How many tasks work on a batch, and into how many ranges the keys are divided. Default: the
         session's parallelism, and 16 slots per instance but at least 64.
@@ -100,7 +103,8 @@ def join(
     lower, upper = _parse_within(within)
     spec = JoinSpec(left_side, right_side, lower, upper, output, on_null_time == "drop")
     schema = _schema(a, b, output)
-    routing, (count, ranges) = _parse_balance(balance), _parse_sizes(instances, slots)
+    count, ranges = _parse_sizes(instances, slots)
+    routing = _parse_balance(balance, spec, count)
     matches = Joined(left, right, spec, Result(schema), schema, routing, count, ranges)
     return matches if where is None else matches.where(where)
 
@@ -148,7 +152,7 @@ class Joined:
     spec: JoinSpec
     result: Result
     schema: StructType
-    routing: Routing
+    routing: Routing | Balancing
     instances: int | None
     slots: int | None
 
@@ -231,7 +235,9 @@ class Joined:
 
     def runtime(self, root: str, **options: int) -> JoinRuntime:
         instances = self.instances or parallelism(self.sparkSession)
-        slots = self.slots or max(SLOTS_MIN, SLOTS_PER_INSTANCE * instances)
+        wanted = self.routing.slots_wanted if isinstance(self.routing, Balancing) else None
+        default = max(SLOTS_MIN, (wanted or SLOTS_PER_INSTANCE) * instances)
+        slots = self.slots or min(default, SLOTS_MAX)
         return JoinRuntime(root, self.spec, self.routing, instances, slots, **options)
 
 
@@ -290,13 +296,28 @@ def _resolve_times(
     return times
 
 
-def _parse_balance(balance: object) -> Routing:
+def _parse_balance(balance: object, spec: JoinSpec, instances: int | None) -> Routing | Balancing:
     if isinstance(balance, Routing):
         return balance
     if balance == "auto":
-        return Hash()
-    accepted = "'auto', sk.Hash(), sk.ContRand(groups=...) or sk.Broadcast()"
-    raise ArgumentError("balance", balance, accepted)
+        return Auto()
+    if not isinstance(balance, Balancing):
+        accepted = (
+            "'auto', sk.Auto(...), sk.FastJoin(...), sk.LSStream(...), sk.NoBalancing(), "
+            "sk.Hash(), sk.ContRand(groups=...) or sk.Broadcast()"
+        )
+        raise ArgumentError("balance", balance, accepted)
+    for value, instance in balance.pinned:
+        try:
+            hash_of_value(value, spec.left)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            names = [spec.left.schema.field(k.index).name for k in spec.left.keys]
+            accepted = f"values of the key columns ({', '.join(names)}), without bands ({error})"
+            raise ArgumentError("pin", {value: instance}, accepted) from error
+        if instances is not None and instance >= instances:
+            accepted = f"{{key: instance}}, instances from 0 to {instances - 1}"
+            raise ArgumentError("pin", {value: instance}, accepted)
+    return balance
 
 
 def _parse_sizes(instances: object, slots: object) -> tuple[int | None, int | None]:

@@ -39,6 +39,7 @@ class Commit:
     strategy: str
     segments: tuple[SegmentInfo, ...]
     publish: tuple[tuple[str, str], ...] = ()
+    placement: dict[str, Any] | None = None  # of a balanced join, for the next batch
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Commit:

@@ -1,0 +1,200 @@
+"""Who decides: strategies propose, the governor judges each change, enacts it and keeps the record.
+
+It refuses what is pinned, what changed a moment ago, what does not help by the strategy's own
+measure of load, and what moves more rows than it saves work. Every proposal becomes a `Decision`
+with the reason it was accepted or refused for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from skewless.balancing.base import Balancing
+from skewless.balancing.changes import Change, Merge, Move
+from skewless.balancing.imbalance import max_over_mean
+from skewless.balancing.loads import MeasuredTime
+from skewless.balancing.monitor import Monitor, Work
+from skewless.balancing.placement import OwnKey, Placement
+from skewless.balancing.tally import Tally
+from skewless.balancing.view import View
+from skewless.model import Decision, Floats, LoadReport
+
+log = logging.getLogger("skewless")
+
+ROUNDING = 1e-12  # what sums that are kept up may be off by, relatively
+PROBES_PER_ROW_MOVED = 0.25  # what a stored row costs that is read elsewhere from now on
+
+
+class Governor:
+    """The balancing of one running join. `pinned` maps hashes of keys to where they stay."""
+
+    def __init__(
+        self,
+        strategy: Balancing,
+        placement: Placement,
+        pinned: Mapping[int, OwnKey] | None = None,
+    ) -> None:
+        self.strategy = strategy
+        self._pinned = dict(pinned or {})
+        for own in self._pinned.values():
+            placement = placement.with_own(own)
+        self.placement = placement
+        self._monitor = Monitor(strategy.window, frozenset(self._pinned))
+        self._uneven = 0
+        self._changed: dict[object, int] = {}
+
+    def observe(
+        self, report: LoadReport, rows: Floats, pairs: Floats, own: Work | None = None
+    ) -> list[Decision]:
+        """Take note of a batch, whose instances probed with so many rows and compared so many
+        pairs (`own` of it for keys with places of their own); decide about the next."""
+        work = Work(rows, pairs, np.array(report.instance_ms))
+        self._monitor.add(report, work if own is None else work.minus(own), own)
+        latest = self._monitor.latest(self.placement)
+        self._uneven = self._uneven + 1 if self.strategy.wants_change(latest) else 0
+        if self._uneven < self.strategy.patience:
+            return []
+        view = self._monitor.view(self.placement)
+        before = self.strategy.load.of_instances(view, self.placement)
+        tallies = _Tallies.of(view, self.placement, self.strategy)
+        decisions = [self._decide(change, view, tallies) for change in self.strategy.propose(view)]
+        self._forget(report.batch_id)
+        self._tell(decisions, view, before)
+        return decisions
+
+    def _decide(self, change: Change, view: View, tallies: _Tallies) -> Decision:
+        after = change.on(self.placement)
+        key = _key_of(change)
+        keys = frozenset() if key is None else frozenset({key})
+        rows = moved_rows(view, self.placement, after, keys)
+        refusal = self._refusal(change, view, after, rows, tallies)
+        if refusal is None and not self.strategy.dry_run:
+            for tally in {tallies.load, tallies.time}:
+                tally.enact(change, after)
+            self.placement = after
+            self._changed[change.cools] = view.batch_id
+        if refusal is None and self.strategy.dry_run:
+            refusal = "dry run"
+        return Decision(
+            kind=change.kind,
+            subject=change.subject,
+            source=f"instance {change.source}",
+            target=_instances(change.targets),
+            reason=change.reason if refusal is None else f"{refusal}; proposed as {change.reason}",
+            accepted=refusal is None,
+            rows=rows,
+        )
+
+    def _refusal(
+        self, change: Change, view: View, after: Placement, rows: int, tallies: _Tallies
+    ) -> str | None:
+        if _key_of(change) in self._pinned:
+            return "pinned"
+        changed = self._changed.get(change.cools)
+        if changed is not None and view.batch_id - changed < self.strategy.cooldown:
+            return f"cooling down: changed after batch {changed}"
+        touched = sorted({change.source, *change.targets, *self._homes(change)})
+        now, then = tallies.load.loads(), tallies.load.loads_after(change, after)
+        if isinstance(change, Merge):
+            return None if then.max() <= now.max() * (1 + 1e-9) else "no gain: it would unbalance"
+        if not then[touched].max() < now[touched].max() * (1 - ROUNDING):
+            return "no gain"
+        if tallies.time is not tallies.load:
+            now, then = tallies.time.loads(), tallies.time.loads_after(change, after)
+        saved_ms = float(now[touched].max() - then[touched].max())
+        cost_ms = rows * view.row_ms * PROBES_PER_ROW_MOVED
+        if 0 < saved_ms * self.strategy.horizon < cost_ms:
+            return (
+                f"too costly: {rows} rows to move, {saved_ms:.3g} ms saved per batch pay for "
+                f"{saved_ms * self.strategy.horizon / (view.row_ms * PROBES_PER_ROW_MOVED):.0f} "
+                f"within {self.strategy.horizon} batches"
+            )
+        return None
+
+    def _homes(self, change: Change) -> tuple[int, ...]:
+        key = _key_of(change)
+        own = None if key is None else self.placement.own_key(key)
+        return () if own is None else own.instances
+
+    def _forget(self, batch_id: int) -> None:
+        """Let go of what has cooled down."""
+        old = batch_id - self.strategy.cooldown
+        self._changed = {what: when for what, when in self._changed.items() if when > old}
+
+    def _tell(self, decisions: list[Decision], view: View, before: Floats) -> None:
+        for decision in decisions:
+            log.log(
+                logging.INFO if decision.accepted else logging.DEBUG,
+                "batch %d: %s %s from %s to %s: %s%s",
+                view.batch_id, decision.kind, decision.subject, decision.source, decision.target,
+                decision.reason, "" if decision.accepted else " (refused)",
+            )  # fmt: skip
+        if any(d.accepted for d in decisions):
+            after = self.strategy.load.of_instances(view, self.placement)
+            log.info(
+                "batch %d: %d changes, busiest/mean %.2f, expected %.2f", view.batch_id,
+                sum(d.accepted for d in decisions), max_over_mean(before), max_over_mean(after),
+            )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Tallies:
+    """The loads of a round, as the strategy means them and as time."""
+
+    load: Tally
+    time: Tally
+
+    @staticmethod
+    def of(view: View, placement: Placement, strategy: Balancing) -> _Tallies:
+        load = Tally(view, placement, strategy.load)
+        if isinstance(strategy.load, MeasuredTime):
+            return _Tallies(load, load)
+        return _Tallies(load, Tally(view, placement, MeasuredTime()))
+
+
+def _key_of(change: Change) -> int | None:
+    """The hash of the key that a change is about, if it is about one."""
+    key = change.key if isinstance(change, Move) else change.own
+    return None if key is None else key.hash
+
+
+def moved_rows(
+    view: View, before: Placement, after: Placement, keys: frozenset[int] | None = None
+) -> int:
+    """Stored rows that change their instance. What lies at several counts by shares. Where it is
+    known which `keys` may have changed, only these are looked at."""
+    stored = view.slots.stored_left + view.slots.stored_right
+    moved = float(stored[before.instance_of != after.instance_of].sum())
+    for key in before.own_by_hash.keys() | after.own_by_hash.keys() if keys is None else keys:
+        at = view.key_index.get(key)
+        if at is None or before.own_key(key) == after.own_key(key):
+            continue
+        for rows, side in (
+            (view.key_figures.stored_right[at], "left"),
+            (view.key_figures.stored_left[at], "right"),
+        ):
+            stays = np.minimum(_shares(before, view, key, side), _shares(after, view, key, side))
+            moved += float(rows * (1 - stays.sum()))
+    return round(moved)
+
+
+def _shares(placement: Placement, view: View, key: int, prober: str) -> Floats:
+    """Which part of a key's work each instance has."""
+    own = placement.own_key(key)
+    slot = view.keys[view.key_index[key]].slot
+    if own is None:
+        here: tuple[int, ...] = (int(placement.instance_of[slot]),)
+    else:
+        here = own.left if prober == "left" else own.right
+    shares: Floats = np.zeros(placement.instances)
+    np.add.at(shares, list(here), 1 / len(here))
+    return shares
+
+
+def _instances(ids: tuple[int, ...]) -> str:
+    names = ", ".join(map(str, ids))
+    return f"instance {names}" if len(ids) == 1 else f"instances {names}"
