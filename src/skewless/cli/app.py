@@ -94,13 +94,21 @@ def demo(
             metavar="X", min=0, max=1, help="How far the hot spots travel in a day, 0 to 1."
         ),
     ] = 0.0,
+    event: Annotated[
+        float,
+        typer.Option(
+            metavar="X",
+            min=0,
+            max=0.5,
+            help="From the ninth batch on, this share of all rows is in one cell: a concert.",
+        ),
+    ] = 0.03,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Another seed is another city.")
     ] = 7,
     instances: Annotated[
-        int | None,
-        typer.Option(metavar="N", min=1, max=65_536, help="Tasks per batch. Default: one a core."),
-    ] = None,
+        int, typer.Option(metavar="N", min=1, max=65_536, help="Tasks per batch.")
+    ] = 8,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Delete what an earlier demo wrote, and start anew.")
     ] = False,
@@ -113,6 +121,9 @@ def demo(
     cells hold 80 % of the orders), and joins them on the grid cell, two minutes apart at most, on
     Spark in this process. The matches are written as parquet files, exactly once.
 
+    The join balances itself: watch `busiest/mean` fall after the first batches. In the ninth batch a
+    concert begins in one cell; it becomes too heavy for any one instance, and is split.
+
     Ctrl-C stops it; the same command again continues, and with more --batches it goes on after its
     end. Spark's own messages are in spark.log in the output folder.
     """
@@ -120,7 +131,7 @@ def demo(
     from skewless.cli.demo import run_demo
     from skewless.cli.display import make_console
 
-    plan = Plan(batches, rows, drift, seed)
+    plan = Plan(batches, rows, drift, seed, event)
     console = make_console(stderr=as_json)
     outcome, told = run_demo(plan, output, instances, fresh=fresh, console=console)
     _finish(outcome.exit_code, told, as_json, console)
@@ -162,7 +173,8 @@ def run(
                                         # or "unbounded"
     late = "1 minute"                   # from here on all is optional
     where = "speed_kmh < 30"
-    balance = "auto"                    # or "hash", "broadcast", or
+    balance = "auto"                    # "fastjoin", "lsstream", "none", "hash",
+                                        # "broadcast", or with its settings
                                         # { strategy="contrand", groups=4 }
     instances = 8
     slots = 128
@@ -214,6 +226,10 @@ def inspect(
     last: Annotated[
         int, typer.Option(metavar="N", min=1, help="How many batches to show and sum up.")
     ] = 20,
+    decisions: Annotated[
+        bool,
+        typer.Option("--decisions", help="Show what was moved, split and refused, and why."),
+    ] = False,
     as_json: Json = False,
     traceback: Traceback = False,
 ) -> None:
@@ -226,7 +242,9 @@ def inspect(
 
     - Per key: the heaviest ones by value, with their share of the rows.
 
-    With --json: `{"query": {...}, "batches": [...]}`.
+    - With --decisions: every change of balance that was proposed, and what became of it.
+
+    With --json: `{"query": {...}, "batches": [...]}`, decisions and figures per slot included.
     """
     from skewless.cli.display import make_console
     from skewless.cli.inspect import show
@@ -237,7 +255,7 @@ def inspect(
         batches = [report.to_json() for report in reports[-last:]]
         typer.echo(json.dumps({"query": query, "batches": batches}))
     else:
-        show(query, reports, last, make_console())
+        show(query, reports, last, make_console(), decisions=decisions)
 
 
 @app.command()

@@ -6,7 +6,8 @@ import json
 import shutil
 import threading
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,11 @@ from skewless.spark.lock import CheckpointLock
 from skewless.state.commits import CommitLog
 from skewless.state.files import STATE_FOLDER, Folder
 from skewless.workloads import City, write_batches
+from skewless.workloads.zipf import EPOCH
 
 GRID_ORDER = 7  # 128 cells to a side: hashing them is as uneven as published for the real city
 ORDERS_SHARE = 10  # one row in ten is an order
+EVENT_BATCH = 8  # so many batches are ordinary ones
 ROWS_PER_HOUR = 400_000  # of event time, so that a row's matches do not depend on the batch size
 
 
@@ -30,10 +33,12 @@ class Plan:
     rows: int
     drift: float
     seed: int
+    event: float = 0.0
 
     @property
     def city(self) -> City:
-        return City(order=GRID_ORDER, seed=self.seed, drift=self.drift)
+        begin = EPOCH + timedelta(seconds=EVENT_BATCH * self.seconds)
+        return City(GRID_ORDER, self.seed, self.drift, self.event, begin)
 
     @property
     def orders(self) -> int:
@@ -50,10 +55,7 @@ class Plan:
 
     def continues(self, earlier: Plan) -> bool:
         """Whether this plan only adds batches to an earlier one."""
-        return (
-            self.batches >= earlier.batches
-            and Plan(earlier.batches, self.rows, self.drift, self.seed) == earlier
-        )
+        return self.batches >= earlier.batches and replace(self, batches=earlier.batches) == earlier
 
 
 class DemoFolder:
@@ -190,4 +192,7 @@ def _remove_if_empty(folder: Path) -> None:
 
 
 def _told(plan: Plan) -> str:
-    return f"{plan.batches} x {plan.rows:,} rows, seed {plan.seed}, drift {plan.drift:g}"
+    return (
+        f"{plan.batches} x {plan.rows:,} rows, seed {plan.seed}, drift {plan.drift:g}, "
+        f"event {plan.event:g}"
+    )

@@ -15,7 +15,7 @@ from skewless.cli.follow import STOPPING, Outcome, run_query
 from skewless.cli.session import LOCAL, spark_session
 from skewless.cli.totals import total
 from skewless.cli.units import duration
-from skewless.cli.view import Labels, print_summary, summary_facts
+from skewless.cli.view import Labels, balance_facts, print_summary, summary_facts
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,7 +28,7 @@ WAIT_SECONDS = 0.2
 
 
 def run_demo(
-    plan: Plan, root: Path, instances: int | None, *, fresh: bool, console: Console
+    plan: Plan, root: Path, instances: int, *, fresh: bool, console: Console
 ) -> tuple[Outcome, dict[str, Any]]:
     """Run the demo, or what is left of it; returns how it went, and that as JSON."""
     folder = DemoFolder(root)
@@ -52,7 +52,7 @@ def run_demo(
 
 
 def _join(
-    plan: Plan, folder: DemoFolder, instances: int | None, display: Display, session: ExitStack
+    plan: Plan, folder: DemoFolder, instances: int, display: Display, session: ExitStack
 ) -> Outcome:
     display.status("Starting Spark while the city's data is written")
     writing = folder.write(plan)
@@ -76,9 +76,7 @@ def _wait(writing: Writing, files: int, display: Display) -> None:
         raise writing.error
 
 
-def _start(
-    spark: SparkSession, plan: Plan, folder: DemoFolder, instances: int | None
-) -> StreamingQuery:
+def _start(spark: SparkSession, plan: Plan, folder: DemoFolder, instances: int) -> StreamingQuery:
     import skewless as sk
 
     joined = sk.join(
@@ -124,4 +122,5 @@ def _tell(plan: Plan, folder: DemoFolder, outcome: Outcome, console: Console) ->
     if not outcome.seconds:
         places.append(("start anew", "the same command with --fresh"))
     facts = summary_facts(totals, LABELS) if totals.batches else []
+    facts += balance_facts(outcome.reports)
     print_summary(console, heading, [*facts, *places])

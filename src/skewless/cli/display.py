@@ -27,8 +27,9 @@ from skewless.cli.view import (
 from skewless.model import BatchReport
 
 FRAMES_PER_SECOND = 8
-WINDOW = 40  # batches in the sparkline, and in the figures of instances and keys
-LINES_AROUND_BARS = 13  # of the live view: heading, headline, head of the table, panel borders
+WINDOW = 40  # batches in the sparkline
+RECENT = 3  # batches in the bars of instances and keys: a change of balance shows at once
+LINES_AROUND_BARS = 14  # of the live view: heading, headline, head of the table, panel borders
 PLAIN_COLUMNS = 160  # where nobody looks at a terminal's edge, nothing is cut off
 
 
@@ -105,8 +106,16 @@ def batch_line(report: BatchReport, labels: Labels) -> str:
         f"batch {report.batch_id}: {count(report.rows_left)} {labels.left} + "
         f"{count(report.rows_right)} {labels.right} -> {count(report.matches)} matches{late} in "
         f"{duration(report.duration_ms)} ({short(speed(report))} rows/s); state "
-        f"{short(report.state_rows)} rows, busiest/mean {report.busiest_over_mean:.2f}"
+        f"{short(report.state_rows)} rows; {report.verdict}{_changes(report)}"
     )
+
+
+def _changes(report: BatchReport) -> str:
+    """What was decided after a batch, in a few words."""
+    accepted = [d for d in report.decisions if d.accepted]
+    split = [f"{d.subject} to {d.target}" for d in accepted if d.kind == "split"]
+    told = [f"{len(accepted)} changes"] if len(accepted) > len(split) else []
+    return f"; {', '.join(['split ' + ' and '.join(split)] * bool(split) + told)}" * bool(accepted)
 
 
 class LiveDisplay:
@@ -155,13 +164,14 @@ class LiveDisplay:
         reports = list(self._reports)
         parts: list[RenderableType] = [Text(self._title, style="bold cyan"), self._progress()]
         if reports:
-            latest = total(reports[-WINDOW:])
+            latest = total(reports[-RECENT:])
             bars = max(min(len(latest.instances), INSTANCES_SHOWN + 1), KEYS_SHOWN)
             shown = max(3, self._console.height - LINES_AROUND_BARS - bars)
             parts += [
                 self._headline(reports),
                 batches_table(reports[-shown:], self._labels),
                 side_by_side(latest.instances, latest.heavy_keys, self._labels),
+                Text(f"{reports[-1].verdict}{_changes(reports[-1])}", style="bold"),
             ]
         return Group(*parts)
 

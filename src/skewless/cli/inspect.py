@@ -10,17 +10,20 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from skewless.cli.totals import Totals, nulls, total
-from skewless.cli.units import count, duration, percent, short, size
-from skewless.cli.view import Labels, balance_style, facts, side_by_side
+from skewless.cli.totals import nulls, total
+from skewless.cli.units import count, duration, short, size
+from skewless.cli.view import Labels, balance_style, decisions_table, facts, side_by_side
 from skewless.durations import format_duration_us
 from skewless.model import BatchReport
 
-HOT_SHARE = 0.05  # of the rows: a key that has so many deserves to be named
-
 
 def show(
-    query: dict[str, str], reports: Sequence[BatchReport], shown: int, console: Console
+    query: dict[str, str],
+    reports: Sequence[BatchReport],
+    shown: int,
+    console: Console,
+    *,
+    decisions: bool = False,
 ) -> None:
     """Everything about a query, the most important line last."""
     console.print(facts([(name, _told(name, value)) for name, value in query.items()]))
@@ -36,7 +39,10 @@ def show(
         )
     totals = total(latest)
     console.print(side_by_side(totals.instances, totals.heavy_keys, Labels(key=_key(query))))
-    console.print(Text(verdict(totals), style="bold"))
+    if decisions:
+        told = any(r.decisions for r in latest)
+        console.print(decisions_table(latest) if told else "No change of balance was proposed.\n")
+    console.print(Text(verdict(latest), style="bold"))
 
 
 def _told(name: str, value: str) -> str:
@@ -109,16 +115,10 @@ def _times_and_state(reports: Sequence[BatchReport]) -> list[Column]:
     ]
 
 
-def verdict(totals: Totals) -> str:
-    """What one would say when asked how the join is doing."""
-    hot = [k for k in totals.heavy_keys if k.share >= HOT_SHARE]
-    ratio = f"busiest/mean {totals.busiest_over_mean:.2f}"
-    if not totals.heavy_keys:
-        return f"no key stands out; {ratio}"
-    if not hot:
-        return (
-            f"no key carries more than {percent(totals.heavy_keys[0].share)} of the rows; {ratio}"
-        )
-    share = percent(sum(k.share for k in hot))
-    keys = "1 key carries" if len(hot) == 1 else f"{len(hot)} keys carry"
-    return f"{keys} {share} of the rows; {ratio}"
+def verdict(reports: Sequence[BatchReport]) -> str:
+    """What one would say when asked how the join is doing: the last batch's verdict, and how the
+    work was shared over all that are shown."""
+    accepted = sum(d.accepted for r in reports for d in r.decisions)
+    changes = f" ({count(accepted)} changes)" if accepted else ""
+    over_all = total(reports).busiest_over_mean
+    return f"{reports[-1].verdict or 'no verdict'}; {over_all:.2f} over all shown{changes}"

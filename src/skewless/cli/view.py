@@ -175,6 +175,41 @@ def summary_facts(
     return told
 
 
+def balance_facts(reports: Sequence[BatchReport]) -> list[tuple[str, str]]:
+    """What balancing came to: before the first change and now."""
+    acted = [r.batch_id for r in reports if any(d.accepted for d in r.decisions)]
+    if not acted:
+        return []
+    accepted = [d for r in reports for d in r.decisions if d.accepted]
+    kinds = {kind: sum(d.kind == kind for d in accepted) for kind in ("move", "split", "merge")}
+    told = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in kinds.items() if n)
+    ratios = [r.busiest_over_mean for r in reports if r.batch_id <= acted[0]]
+    return [
+        ("balance", f"{told}; busiest/mean {sparkline([r.busiest_over_mean for r in reports])} "
+                    f"{max(ratios):.2f} at first, {reports[-1].busiest_over_mean:.2f} at last"),
+        ("verdict", reports[-1].verdict),
+    ]  # fmt: skip
+
+
+def decisions_table(reports: Sequence[BatchReport]) -> Table:
+    """Every change that was proposed, and what became of it."""
+    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    for heading in ("after batch", "", "what", "from", "to", "rows", "why"):
+        table.add_column(heading, justify="right" if heading in ("after batch", "rows") else "left")
+    for report in reports:
+        for decision in report.decisions:
+            table.add_row(
+                str(report.batch_id),
+                Text(decision.kind, style="green" if decision.accepted else "dim"),
+                Text(shortened(decision.subject)),
+                decision.source.removeprefix("instance "),
+                decision.target.removeprefix("instances ").removeprefix("instance "),
+                short(decision.rows),
+                Text(("" if decision.accepted else "refused: ") + decision.reason),
+            )
+    return table
+
+
 def print_summary(console: Console, title: str, pairs: Sequence[tuple[str, str]]) -> None:
     """The end of a run: framed on a terminal, plain lines elsewhere."""
     if not console.is_terminal:

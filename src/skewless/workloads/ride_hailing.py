@@ -83,6 +83,8 @@ class City:
       from where they are at midnight UTC to an unrelated place at noon, and back). They are
       fastest at 6 and 18 o'clock, the rush hours. More drift outdates a balance sooner; the
       published skew holds at every moment, and flattens over a long time.
+    - `event` and `event_from`: from that time on, so large a share of both streams is in one cell,
+      `event_cell`: a concert. A key turns hot at once.
 
     >>> from datetime import UTC, datetime
     >>> city = City(order=4)
@@ -96,6 +98,8 @@ class City:
     order: int = 6
     seed: int = 7
     drift: float = 0.0
+    event: float = 0.0
+    event_from: datetime = EPOCH
 
     def __post_init__(self) -> None:
         # Below 16 cells a fifth of the cells is no whole cell; above a million memory runs short.
@@ -103,12 +107,20 @@ class City:
             raise ArgumentError("order", self.order, "between 2 and 10")
         if not 0 <= self.drift <= 1:
             raise ArgumentError("drift", self.drift, "between 0 and 1")
+        if not 0 <= self.event < 1:
+            raise ArgumentError("event", self.event, "at least 0 and below 1")
+        _micros("event_from", self.event_from)
         at_least("seed", self.seed, 0)
 
     @property
     def cells(self) -> int:
         """How many cells the grid has; they are numbered from 0."""
         return 1 << (2 * self.order)
+
+    @property
+    def event_cell(self) -> int:
+        """The cell of the event: an ordinary one until then."""
+        return int(generator(self.seed, _FIELD, 0).integers(self.cells))
 
     def orders(self, rows: int, start: datetime, seconds: float, batch: int = 0) -> pa.Table:
         """`rows` orders over `seconds` from `start`; `order_id` is unique over all batches."""
@@ -183,12 +195,18 @@ class City:
     def _cells(self, stream: _Stream, times: IntArray, places: FloatArray) -> IntArray:
         """The cells at `places` in [0, 1) of the cumulated shares that hold at `times`."""
         cells = np.empty(len(times), dtype=np.int64)
+        at_event = (places < self.event) & (times >= _micros("event_from", self.event_from))
+        if self.event:
+            # Who is not there draws again from the places that are left.
+            before = times < _micros("event_from", self.event_from)
+            places = np.where(before, places, np.maximum(places - self.event, 0) / (1 - self.event))
         slices = times // _SLICE_US if self.drift else np.zeros_like(times)
         # Times ascend, so a slice is one run of rows.
         firsts = np.flatnonzero(np.diff(slices, prepend=slices[:1] - 1))
         for first, end in pairwise([*firsts.tolist(), len(times)]):
             shares = _cumulative(self, stream, self._slice(int(times[first])))
             cells[first:end] = np.searchsorted(shares, places[first:end], side="right")
+        cells[at_event] = self.event_cell
         return cells
 
     def _positions(
