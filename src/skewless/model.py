@@ -225,8 +225,8 @@ class Arrival:
 class Cut:
     """A share of the probing that one side's new rows do: part number `part` of `parts` equal ones,
     either of the rows that probe, each meeting all its stored partners, or of the stored rows, each
-    part met by all that probe. Both cut where rows lie in immutable files: a task that runs again
-    takes the same rows."""
+    part met by all that probe. Both are cut by where rows lie in immutable files: a task that runs
+    again takes the same rows."""
 
     part: int = 0
     parts: int = 1

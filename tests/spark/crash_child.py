@@ -21,9 +21,17 @@ from pyspark.sql import SparkSession
 
 from skewless.spark import workers
 from skewless.state import compaction
+from tests.chaos import Chaos
 from tests.spark.support import FileStream, keyed_join, keyed_tables, run
 
-JOIN: dict[str, Any] = {"within": "12 seconds", "late": "10 seconds"}
+# Placements change at random after every batch: kills come in the midst of decisions.
+JOIN: dict[str, Any] = {
+    "within": "12 seconds",
+    "late": "10 seconds",
+    "balance": Chaos(seed=5),
+    "instances": 3,
+    "slots": 8,
+}
 FAN_IN = 2
 
 

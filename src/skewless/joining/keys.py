@@ -184,4 +184,6 @@ def hash_of_value(value: object, side: SideSpec) -> int:
         columns.append(pa.array([one]).cast(kind) if text else pa.array([one], kind))
         if columns[-1].null_count:
             raise ValueError("a null is no key")
+        if isinstance(one, float) and columns[-1][0].as_py() != one:
+            raise ValueError(f"{one} is no {kind}")
     return int(hash_keys(columns, side, None)[0])

@@ -45,16 +45,17 @@ def load_report(
 
 
 def _copies(table: RoutingTable) -> dict[tuple[int, str], int]:
-    """How many instances tell of the same rows of a key apart: all that share a cut of stored rows
-    probe with the same rows; all that share a cut of probing rows find the same stored rows."""
+    """How many instances tell of the same rows of a key apart: all find the same stored rows, and
+    where these are cut, all probe with the same rows."""
     result: dict[tuple[int, str], int] = {}
     for unit in (unit for units in table.units for unit in units if unit.own):
         for cut, side, other in ((unit.left, "left", "right"), (unit.right, "right", "left")):
-            if cut is not None and cut.of == "stored":
+            if cut is None:
+                continue
+            result[unit.hash_min, f"stored_{other}"] = cut.parts
+            result[unit.hash_min, f"bytes_{other}"] = cut.parts
+            if cut.of == "stored":
                 result[unit.hash_min, f"probing_{side}"] = cut.parts
-            elif cut is not None:
-                result[unit.hash_min, f"stored_{other}"] = cut.parts
-                result[unit.hash_min, f"bytes_{other}"] = cut.parts
     return result
 
 

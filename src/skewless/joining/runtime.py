@@ -213,6 +213,11 @@ class JoinRuntime:
     def routing_table(self) -> RoutingTable:
         return self._table
 
+    @property
+    def placement(self) -> Placement | None:
+        """Where the work of the next batch is, if it is balanced."""
+        return None if self._governor is None else self._governor.placement
+
     def is_done(self, batch_id: int) -> bool:
         """Whether a batch is committed already: then it is replayed and must change nothing."""
         if self.last is None:

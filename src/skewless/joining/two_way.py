@@ -184,7 +184,7 @@ class InstanceJoin:
             for unit in (u for u in mine if u not in ranges):
                 cut = _cut(unit, side)
                 self._set_apart(unit.own)
-                yield from self._probe(side, [unit], cut if cut.of == "stored" else WHOLE)
+                yield from self._probe(side, [unit], cut)
                 self._set_apart(False)
 
     def _set_apart(self, own: bool) -> None:
@@ -194,16 +194,18 @@ class InstanceJoin:
         self._tally.own_rows += sign * self._tally.rows
         self._tally.own_pairs += sign * self._tally.pairs
 
-    def _probe(self, side: Side, units: list[WorkUnit], stored: Cut) -> Iterator[pa.RecordBatch]:
+    def _probe(self, side: Side, units: list[WorkUnit], cut: Cut) -> Iterator[pa.RecordBatch]:
         """New rows of `side` in these units meet the stored rows of the other side."""
         if not units:
             return
-        runs = self._stored(side, units, stored)
+        own = units[0].own
+        runs = self._stored(side, units, WHOLE if own or cut.of == "probers" else cut)
+        share = cut if own and cut.of == "stored" else WHOLE
         for prober in self._probers(side, units):
             found = _Found(len(prober))
             for run in runs:
                 if len(run):
-                    yield from self._join(side, prober, run, found)
+                    yield from self._join(side, prober, run, found, share)
             describe = partial(self._describe, side, prober)
             matches = found.pairs if self._exact else found.matches
             self._meter.probed(side, prober.hashes, found.pairs, matches, describe)
@@ -212,7 +214,9 @@ class InstanceJoin:
         row = at if run.rows is None else int(run.rows[at])
         return keys.describe(run.columns, self._spec.side(side), row)
 
-    def _join(self, side: Side, prober: Run, run: Run, found: _Found) -> Iterator[pa.RecordBatch]:
+    def _join(
+        self, side: Side, prober: Run, run: Run, found: _Found, share: Cut
+    ) -> Iterator[pa.RecordBatch]:
         lower, upper = self._spec.partner_bounds(side)
         first, last, pairs = match_ranges(
             frozen(prober.hashes),
@@ -224,6 +228,8 @@ class InstanceJoin:
             lower,
             upper,
         )
+        if share.parts > 1:
+            first, last, pairs = part_of_ranges(first, last, share)
         self._tally.pairs += pairs
         found.pairs += last - first
         row = skip = 0
@@ -310,9 +316,9 @@ class InstanceJoin:
         runs = []
         for ref in self._plan.new_of(side):
             self._count_late(ref.segment, [u for u in units if _cut(u, side).part == 0])
-            run = self._probes(ref)
-            ranges = [_share(run, unit, _cut(unit, side)) for unit in units]
-            probing = select(run, [r for r in ranges if r[1] > r[0]])
+            probing = take_units(self._probes(ref), units)
+            if _cut(units[0], side).of == "probers":
+                probing = dealt(probing, _cut(units[0], side))
             self._tally.rows += len(probing)
             runs.append(probing)
         return [run for run in merged(runs) if len(run)]
@@ -340,13 +346,23 @@ def _cut(unit: WorkUnit, prober: Side) -> Cut:
     return cut
 
 
-def _share(run: Run, unit: WorkUnit, cut: Cut) -> tuple[int, int]:
-    """The range of probing rows that a unit has to do with."""
-    begin, end = bounds(run.hashes, unit.hash_min, unit.hash_max)
-    if cut.of == "stored":
-        return begin, end
-    first, last = ((end - begin) * p // cut.parts for p in (cut.part, cut.part + 1))
-    return begin + first, begin + last
+def dealt(run: Run, cut: Cut) -> Run:
+    """A part of probing rows, dealt one by one like cards: rows next to one another in time have
+    like many partners, so that every part has like much to do."""
+    if cut.parts == 1:
+        return run
+    every = slice(cut.part, None, cut.parts)
+    rows = np.arange(len(run), dtype=np.int64) if run.rows is None else run.rows
+    return Run(run.hashes[every], run.times[every], run.columns, run.floor_us, rows[every])
+
+
+def part_of_ranges(first: Ints, last: Ints, cut: Cut) -> tuple[Ints, Ints, int]:
+    """A part of the partners of every probing row. Which of a row's parts it is rotates from row to
+    row, so that rows with fewer partners than there are parts do not all fall to the same."""
+    count = last - first
+    part = (cut.part + np.arange(len(first))) % cut.parts
+    begin, end = first + count * part // cut.parts, first + count * (part + 1) // cut.parts
+    return begin, end, int((end - begin).sum())
 
 
 def touches(segment: SegmentInfo, hash_min: int, hash_max: int) -> bool:
@@ -367,7 +383,7 @@ def clip(run: Run, hash_min: int, hash_max: int) -> Run:
 
 
 def part_of(run: Run, cut: Cut) -> Run:
-    """A part of stored rows."""
+    """A part of the stored rows of a range, in one piece, so that nobody reads those of others."""
     begin, end = (len(run) * p // cut.parts for p in (cut.part, cut.part + 1))
     return run.slice(begin, end)
 
