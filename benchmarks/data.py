@@ -16,23 +16,28 @@ SIDES = ("r", "s")
 @dataclass(frozen=True)
 class Streams:
     """Two streams of `files` files each with `rows` rows over `seconds` of event time. The left
-    side is skewed by `zipf`, the right one is uniform: so the matches of a row do not depend on
-    the skew."""
+    side is skewed by `zipf`. While the right one is uniform, the matches of a row do not depend on
+    the skew; both skewed, they share their hot keys."""
 
     zipf: float
     files: int
     rows: int
     keys: int
     seconds: float
+    right_zipf: float = 0.0
 
     def make(self, root: Path) -> Path:
         """The folder that holds them, below `root`; written now unless it is there already."""
-        folder = root / "-".join(f"{name}{value}" for name, value in asdict(self).items())
+        told = {name: value for name, value in asdict(self).items() if name != "right_zipf"}
+        if self.right_zipf:
+            told["right"] = self.right_zipf
+        folder = root / "-".join(f"{name}{value}" for name, value in told.items())
         if not folder.exists():
             begun = root / f".{folder.name}.{os.getpid()}"
             zipf_streams(
                 begun,
                 left_zipf=self.zipf,
+                right_zipf=self.right_zipf,
                 files=self.files,
                 rows=self.rows,
                 keys=self.keys,

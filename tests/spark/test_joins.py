@@ -13,6 +13,7 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 import skewless as sk
+from tests.chaos import Chaos
 from tests.spark.support import (
     FileStream,
     Oracle,
@@ -249,6 +250,15 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     "contrand": {"balance": sk.ContRand(groups=2), "instances": 5, "slots": 64},
     "contrand of few slots": {"balance": sk.ContRand(groups=4), "instances": 3, "slots": 2},
     "broadcast": {"balance": sk.Broadcast(), "instances": 3, "slots": 7},
+    "eager auto": {"balance": sk.Auto(floor_ms=0, noise=0, patience=1), "instances": 4},
+    "eager fastjoin": {
+        "balance": sk.FastJoin(theta=1.01, load_min=0, patience=1),
+        "instances": 4,
+        "slots": 16,
+    },
+    "eager lsstream": {"balance": sk.LSStream(alpha=0.01, patience=1), "instances": 4},
+    "only watching": {"balance": sk.NoBalancing(), "instances": 3},
+    "pinned": {"balance": sk.Auto(pin={1: 2}), "instances": 3},
 }
 
 
@@ -264,7 +274,9 @@ def test_balance(spark: SparkSession, tmp_path: Path, more: dict[str, Any]) -> N
 BATCH = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 80).map(lambda t: t / 4)), max_size=15)
 STREAM = st.lists(BATCH, min_size=2, max_size=3)
 BOUNDS = st.tuples(st.integers(-5, 5), st.integers(-5, 5)).map(lambda pair: tuple(sorted(pair)))
-BALANCES = st.sampled_from([sk.Hash(), sk.ContRand(groups=2), sk.Broadcast()])
+BALANCES = st.sampled_from(
+    [sk.Hash(), sk.ContRand(groups=2), sk.Broadcast(), Chaos(), Chaos(seed=1)]
+)
 
 
 @settings(
@@ -290,7 +302,7 @@ def test_random_streams(
     banded: bool,
     bounds: tuple[int, int],
     late: tuple[int, int],
-    balance: sk.Hash | sk.ContRand | sk.Broadcast,
+    balance: sk.Hash | sk.ContRand | sk.Broadcast | Chaos,
     sizes: tuple[int, int],
 ) -> None:
     folder = tmp_path_factory.mktemp("random")

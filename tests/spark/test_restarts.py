@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import skewless as sk
+from tests.chaos import Chaos
 from tests.spark.support import (
     assert_same,
     keyed_join,
@@ -33,6 +34,8 @@ def early_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
 STEPS: list[dict[str, Any]] = [
     {"instances": 2, "slots": 8},
     {"instances": 5, "slots": 8, "balance": sk.Broadcast()},
+    {"instances": 3, "slots": 8, "balance": Chaos()},
+    {"instances": 3, "slots": 8, "balance": Chaos(seed=1)},
     {"instances": 1, "slots": 8, "balance": sk.ContRand(groups=2)},
     {"instances": 4, "slots": 100, "balance": sk.ContRand(groups=3), "late": "30 seconds"},
     {"instances": 3, "slots": 1},

@@ -176,16 +176,22 @@ class InstanceJoin:
 
     def _matches(self) -> Iterator[pa.RecordBatch]:
         for side in SIDES:
-            mine = [u for u in self._units if u.cut(side) is not None]
-            ranges = [u for u in mine if _cut(u, side) == WHOLE and not u.own]
-            # All plain ranges are one pass over the stored runs, however scattered they lie. Heavy
-            # keys are worth a pass of their own, which needs no copy of their rows.
-            yield from self._probe(side, ranges, WHOLE)
-            for unit in (u for u in mine if u not in ranges):
-                cut = _cut(unit, side)
-                self._set_apart(unit.own)
-                yield from self._probe(side, [unit], cut)
-                self._set_apart(False)
+            # What meets whole stored runs is one pass over them, however scattered it lies; keys
+            # apart are another one, as they are measured apart.
+            yield from self._probe(side, self._of(side, own=False, divided=False), WHOLE)
+            for unit in self._of(side, own=False, divided=True):
+                yield from self._probe(side, [unit], _cut(unit, side))
+            self._set_apart(True)
+            yield from self._probe(side, self._of(side, own=True, divided=False), WHOLE)
+            for unit in self._of(side, own=True, divided=True):
+                yield from self._probe(side, [unit], _cut(unit, side))
+            self._set_apart(False)
+
+    def _of(self, side: Side, *, own: bool, divided: bool) -> list[WorkUnit]:
+        """The units in which rows of a side probe: keys apart or ranges, and those in which they
+        meet only a part of the stored rows, or those in which they meet all."""
+        mine = [u for u in self._units if u.own == own and u.cut(side) is not None]
+        return [u for u in mine if divided == _divides_stored(_cut(u, side))]
 
     def _set_apart(self, own: bool) -> None:
         """Count what follows as work on keys that have places of their own, or no longer."""
@@ -316,9 +322,8 @@ class InstanceJoin:
         runs = []
         for ref in self._plan.new_of(side):
             self._count_late(ref.segment, [u for u in units if _cut(u, side).part == 0])
-            probing = take_units(self._probes(ref), units)
-            if _cut(units[0], side).of == "probers":
-                probing = dealt(probing, _cut(units[0], side))
+            run = self._probes(ref)
+            probing = select(run, [_dealt(run, unit, _cut(unit, side)) for unit in units])
             self._tally.rows += len(probing)
             runs.append(probing)
         return [run for run in merged(runs) if len(run)]
@@ -346,14 +351,17 @@ def _cut(unit: WorkUnit, prober: Side) -> Cut:
     return cut
 
 
-def dealt(run: Run, cut: Cut) -> Run:
-    """A part of probing rows, dealt one by one like cards: rows next to one another in time have
-    like many partners, so that every part has like much to do."""
-    if cut.parts == 1:
-        return run
-    every = slice(cut.part, None, cut.parts)
-    rows = np.arange(len(run), dtype=np.int64) if run.rows is None else run.rows
-    return Run(run.hashes[every], run.times[every], run.columns, run.floor_us, rows[every])
+def _divides_stored(cut: Cut) -> bool:
+    return cut.of == "stored" and cut.parts > 1
+
+
+def _dealt(run: Run, unit: WorkUnit, cut: Cut) -> range:
+    """A unit's part of probing rows, dealt one by one like cards: rows next to one another in time
+    have like many partners, so that every part has like much to do."""
+    begin, end = bounds(run.hashes, unit.hash_min, unit.hash_max)
+    if cut.of == "stored":
+        return range(begin, end)
+    return range(begin + cut.part, end, cut.parts)
 
 
 def part_of_ranges(first: Ints, last: Ints, cut: Cut) -> tuple[Ints, Ints, int]:
@@ -390,28 +398,31 @@ def part_of(run: Run, cut: Cut) -> Run:
 
 def take_units(run: Run, units: list[WorkUnit]) -> Run:
     """The rows of a run that lie in the hash ranges of some units."""
-    ranges = [bounds(run.hashes, unit.hash_min, unit.hash_max) for unit in units]
-    return select(run, [r for r in ranges if r[1] > r[0]])
+    return select(run, [range(*bounds(run.hashes, u.hash_min, u.hash_max)) for u in units])
 
 
-def select(run: Run, ranges: list[tuple[int, int]]) -> Run:
+def select(run: Run, ranges: list[range]) -> Run:
     """Some ranges of a run, in its order; without a copy where they are one."""
     ranges = joined_ranges(ranges)
-    if len(ranges) == 1:
-        return run if ranges == [(0, len(run))] else run.slice(*ranges[0])
-    positions = np.concatenate([np.arange(*r, dtype=np.int64) for r in ranges] or [EMPTY])
+    if len(ranges) == 1 and ranges[0].step == 1:
+        begin, end = ranges[0].start, ranges[0].stop
+        return run if end - begin == len(run) else run.slice(begin, end)
+    positions = np.concatenate(
+        [EMPTY, *(np.arange(r.start, r.stop, r.step, dtype=np.int64) for r in ranges)]
+    )
     rows = positions if run.rows is None else run.rows[positions]
     return Run(run.hashes[positions], run.times[positions], run.columns, run.floor_us, rows)
 
 
-def joined_ranges(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Sorted, with neighbours put together."""
-    result: list[tuple[int, int]] = []
-    for begin, end in sorted(ranges):
-        if result and result[-1][1] == begin:
-            result[-1] = (result[-1][0], end)
+def joined_ranges(ranges: list[range]) -> list[range]:
+    """Those that are not empty, sorted, with neighbours put together."""
+    result: list[range] = []
+    for one in sorted((r for r in ranges if len(r)), key=lambda r: r.start):
+        before = result[-1] if result else range(0)
+        if one.step == before.step == 1 and result and before.stop == one.start:
+            result[-1] = range(before.start, one.stop)
         else:
-            result.append((begin, end))
+            result.append(one)
     return result
 
 

@@ -1,0 +1,73 @@
+"""A join of `benchmarks.skew_on_spark`, in a process of its own."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import numpy as np
+
+import skewless as sk
+from benchmarks.data import SIDES
+from benchmarks.measure import Json, batch_figures
+from benchmarks.session import drain, read_side, start_session
+from skewless.balancing import Balancing
+from skewless.routing import Routing
+
+STRATEGIES: dict[str, Routing | Balancing] = {
+    "hash": sk.Hash(),
+    "fastjoin": sk.FastJoin(),
+    "lsstream": sk.LSStream(),
+    "auto": sk.Auto(),
+}
+
+
+def balanced(parameters: Json) -> Json:
+    """`sk.join` under one strategy: what its instances did once it had settled."""
+    session = start_session(parameters)
+    left, right = (read_side(session, parameters["folder"], side) for side in SIDES)
+    joined = sk.join(
+        left,
+        right,
+        on="key",
+        left_time="ts",
+        right_time="ts",
+        within=parameters["within"],
+        balance=STRATEGIES[parameters["strategy"]],
+        instances=parameters["instances"],
+    )
+    checkpoint = f"{parameters['work']}/checkpoint"
+    writer = joined.writeStream.format("noop").option("checkpointLocation", checkpoint)
+    progress = drain(writer.option("skewless.keepHistory", 1_000_000).start())
+    reports = sk.history(checkpoint)
+    session.stop()
+    return batch_figures(progress, parameters["warmup"], parameters["rows_per_batch"]) | {
+        "result_rows": sum(report.matches for report in reports),
+        **work_figures(reports, parameters["warmup"]),
+    }
+
+
+def work_figures(reports: list[sk.BatchReport], warmup: int) -> dict[str, Any]:
+    """How the work was shared out after the warm-up. `makespan_ms` is how long the batches would
+    have taken with a core for every instance: the sum of the busiest ones."""
+    settled = reports[warmup:]
+    times = np.array([[load.time_ms for load in report.instances] for report in settled])
+    typical = np.median(times, axis=0)
+    accepted = [d for report in reports for d in report.decisions if d.accepted]
+    probing = sum(load.rows for report in settled for load in report.instances)
+    arrived = sum(r.rows_left + r.rows_right for r in settled)
+    return {
+        "busiest_over_mean": round(float(typical.max() / typical.mean()), 3),
+        "busiest_over_mean_per_batch": round(
+            statistics.median(report.busiest_over_mean for report in settled), 3
+        ),
+        "instance_median_ms": [round(float(t), 3) for t in typical],
+        "makespan_ms": round(float(times.max(axis=1).sum()), 1),
+        "work_ms": round(float(times.sum()), 1),
+        "extra_probes": round(probing / arrived - 1, 4),
+        "moves": sum(d.kind == "move" for d in accepted),
+        "splits": sum(d.kind == "split" for d in accepted),
+        "rows_moved": sum(d.rows for d in accepted),
+        "refused": sum(not d.accepted for report in reports for d in report.decisions),
+        "verdict": settled[-1].verdict,
+    }

@@ -1,0 +1,227 @@
+"""Does balancing even out skew on real Spark, and what does it cost where there is none?
+
+    python -m benchmarks.skew_on_spark [--json]
+
+Hash, FastJoin, LS-Stream and Auto join the same streams on eight instances, each in a fresh
+process: the left side zipf 1.0, 1.5 and 2.0 against a uniform right side, both sides zipf 1.0, and
+both uniform. The window is chosen so that a row has about four matches. All must find the same
+number of result rows.
+
+Work is the processor time that each instance spent on joining, as it is in the history. From the
+batches after a warm-up come: the busiest instance over the mean (of each instance's median batch),
+the makespan with a core for every instance, and the wall time on this machine, which has fewer
+cores than instances: there, only the sum of all work shows. On uniform data, Hash and Auto are run
+several times in turn, and the best of each compared.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.balanced import STRATEGIES, balanced
+from benchmarks.data import DATA, Streams, read_through
+from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.session import settings
+from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
+from skewless.model import Floats
+
+FILE_S = 5.0
+KEYS = 100_000
+MATCHES = 4.0
+ROUNDS_ON_UNIFORM = 3
+
+EVENNESS = "Auto's busiest/mean"
+MAKESPAN = "Auto's makespan over Hash's"
+COST = "Auto's batch time over Hash's, uniform"
+EVEN_TARGET = Target(EVENNESS, "<=", 1.15)
+COST_TARGET = Target(COST, "<=", 1.03)
+
+HEADINGS = (
+    "busiest/mean", "makespan s", "work s", "median ms", "rows/s", "moves", "splits", "rows moved",
+    "extra probes",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Case:
+    """The skew of both sides."""
+
+    left: float
+    right: float
+
+    @property
+    def uniform(self) -> bool:
+        return self.left == self.right == 0
+
+    def streams(self, rows_per_batch: int, batches: int) -> Streams:
+        rows = rows_per_batch // 2
+        return Streams(self.left, batches, rows, KEYS, FILE_S, right_zipf=self.right)
+
+    def within(self, rows_per_batch: int) -> str:
+        """The window in which a row has `MATCHES` matches on the average."""
+        shares = [_shares(z) for z in (self.left, self.right)]
+        rate = rows_per_batch / 2 / FILE_S
+        seconds = MATCHES / (2 * rate * float((shares[0] * shares[1]).sum()))
+        return f"{max(1, round(seconds * 1_000_000))} microseconds"
+
+
+def _shares(z: float) -> Floats:
+    shares: Floats = np.arange(1.0, KEYS + 1) ** np.float64(-z)
+    return np.asarray(shares / shares.sum(), np.float64)
+
+
+CASES = (Case(1.0, 0), Case(1.5, 0), Case(2.0, 0), Case(1.0, 1.0), Case(0, 0))
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is run."""
+
+    rows_per_batch: int
+    batches: int
+    warmup: int
+    instances: int
+
+
+def measure(case: Case, size: Size, names: list[str], data: Path) -> Json:
+    """All strategies on one pair of streams."""
+    say(f"zipf {case.left:g} and {case.right:g}: data")
+    folder = case.streams(size.rows_per_batch, size.batches + size.warmup).make(data)
+    results: dict[str, Json] = {}
+    for _ in range(ROUNDS_ON_UNIFORM if case.uniform else 1):
+        for name in names:
+            if name in results and name not in ("hash", "auto"):
+                continue
+            result = _run(case, size, name, folder)
+            say(f"  {name}: busiest/mean {result['busiest_over_mean']:.2f}")
+            if name not in results or result["median_ms"] < results[name]["median_ms"]:
+                results[name] = result
+    found = {result["result_rows"] for result in results.values()}
+    ratios = compare(case, results)
+    targets = (COST_TARGET,) if case.uniform else (EVEN_TARGET,)
+    return {
+        "left_zipf": case.left,
+        "right_zipf": case.right,
+        "within": case.within(size.rows_per_batch),
+        "same_result_rows": len(found) == 1,
+        "strategies": results,
+        "ratios": ratios,
+        "targets": [t.judge(ratios[t.figure]) for t in targets if t.figure in ratios],
+    }
+
+
+def _run(case: Case, size: Size, strategy: str, folder: Path) -> Json:
+    read_through(folder)
+    return run_fresh(
+        balanced,
+        {
+            "folder": str(folder),
+            "strategy": strategy,
+            "within": case.within(size.rows_per_batch),
+            "rows_per_batch": size.rows_per_batch,
+            "warmup": size.warmup,
+            "instances": size.instances,
+            "unix_sockets": False,
+        },
+    )
+
+
+def compare(case: Case, results: dict[str, Json]) -> dict[str, float]:
+    ratios: dict[str, float] = {}
+    ours, plain = results.get("auto"), results.get("hash")
+    if ours is not None:
+        ratios[EVENNESS] = ours["busiest_over_mean"]
+    if ours is not None and plain is not None:
+        ratios[MAKESPAN] = round(ours["makespan_ms"] / plain["makespan_ms"], 3)
+        if case.uniform:
+            ratios[COST] = round(ours["median_ms"] / plain["median_ms"], 3)
+    return ratios
+
+
+def show(out: Console, run: Json) -> None:
+    title = f"left zipf {run['left_zipf']:g}, right zipf {run['right_zipf']:g}"
+    table = Table(title=title, title_justify="left")
+    table.add_column("")
+    for heading in HEADINGS:
+        table.add_column(heading, justify="right")
+    for name, result in run["strategies"].items():
+        table.add_row(
+            name,
+            f"{result['busiest_over_mean']:.2f}",
+            f"{result['makespan_ms'] / 1000:.2f}",
+            f"{result['work_ms'] / 1000:.2f}",
+            count(result["median_ms"]),
+            count(result["rows_per_s"]),
+            count(result["moves"]),
+            count(result["splits"]),
+            count(result["rows_moved"]),
+            f"{result['extra_probes']:.1%}",
+        )
+    out.print(table)
+    agree = "all agree" if run["same_result_rows"] else "[red]they differ[/]"
+    out.print(f"result rows: {agree}")
+    if "auto" in run["strategies"]:
+        out.print(f"auto: {run['strategies']['auto']['verdict']}", markup=False)
+    judged = {target["figure"]: verdict(target) for target in run["targets"]}
+    for figure, ratio in run["ratios"].items():
+        out.print(f"  {figure}: {times(ratio)}  {judged.get(figure, '')}".rstrip())
+    out.print()
+
+
+def main(
+    rows_per_batch: Annotated[
+        int, typer.Option(min=2, help="Rows of both sides together.")
+    ] = 500_000,
+    batches: Annotated[int, typer.Option(min=1, help="Batches to measure.")] = 15,
+    warmup: Annotated[int, typer.Option(min=0, help="Batches before, to settle.")] = 8,
+    instances: Annotated[int, typer.Option(min=1, help="Tasks of the join.")] = 8,
+    zipf: Annotated[
+        float | None, typer.Option(min=0, help="Only this skew of the left side.")
+    ] = None,
+    only: Annotated[str, typer.Option(help="Strategies, separated by commas.")] = ",".join(
+        STRATEGIES
+    ),
+    data: Annotated[
+        Path, typer.Option(help="Where streams are kept.", show_default="benchmarks/.data")
+    ] = DATA,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Compare strategies of balancing on real Spark."""
+    names = [name.strip() for name in only.split(",")]
+    if unknown := [name for name in names if name not in STRATEGIES]:
+        raise typer.BadParameter(f"{unknown[0]!r} is none of: {', '.join(STRATEGIES)}")
+    size = Size(rows_per_batch // 2 * 2, batches, warmup, instances)
+    cases = [c for c in CASES if zipf is None or c == Case(zipf, 0)] or [Case(zipf or 0.0, 0)]
+    told = machine()
+    report: Json = {
+        "benchmark": "skew_on_spark", "machine": told, "settings": settings(False),
+        "rows_per_batch": size.rows_per_batch, "batches": batches, "warmup": warmup,
+        "instances": instances, "runs": [],
+    }  # fmt: skip
+    out = console()
+    if not as_json:
+        out.print(machine_line(told), "\n")
+    for case in cases:
+        report["runs"].append(measure(case, size, names, data))
+        if not as_json:
+            show(out, report["runs"][-1])
+    if as_json:
+        print(json.dumps(report))
+    if not all(run["same_result_rows"] for run in report["runs"]):
+        say("the strategies found different numbers of result rows")
+        raise typer.Exit(1)
+
+
+if __name__ == "__main__":
+    try:
+        typer.run(main)
+    except ContestantError as error:
+        raise SystemExit(str(error)) from None
