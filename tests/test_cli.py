@@ -22,14 +22,13 @@ from typer.testing import CliRunner
 
 import skewless as sk
 from skewless.cli import app, totals, units, view
-from skewless.cli import inspect as inspecting
 from skewless.cli.city_data import DemoFolder, Plan
 from skewless.cli.display import LiveDisplay, PlainDisplay, make_display
 from skewless.cli.failures import explain, root_cause
 from skewless.cli.interrupt import StopRequest
 from skewless.cli.view import Labels
 from skewless.errors import CheckpointInUseError, DataError, SkewlessError, StateError
-from skewless.model import BatchReport, InstanceLoad, KeyShare
+from skewless.model import BatchReport, Decision, InstanceLoad, KeyShare
 from skewless.spark.lock import CheckpointLock
 from skewless.state.commits import Commit, CommitLog, claim
 from skewless.state.files import Folder
@@ -43,6 +42,12 @@ COMMANDS = ("demo", "run", "inspect", "version")
 
 def invoke(*args: str, width: int = 200) -> Any:
     return CliRunner().invoke(app, args, env={"COLUMNS": str(width), "SKEWLESS_TRACEBACK": ""})
+
+
+DECISIONS = (
+    Decision("split", "key 2279", "instance 0", "instances 0, 1", "61% of the work", True, 4_200),
+    Decision("move", "slot 5", "instance 1", "instance 0", "no gain; proposed as x", False, 7),
+)
 
 
 def report(batch_id: int, *, heavy: float = 0.12, times: tuple[float, ...] = (30, 10)) -> Any:
@@ -65,6 +70,8 @@ def report(batch_id: int, *, heavy: float = 0.12, times: tuple[float, ...] = (30
             InstanceLoad(i, rows=5_000, pairs=7_000, time_ms=ms) for i, ms in enumerate(times)
         ),
         heavy_keys=(KeyShare("2279", heavy), KeyShare("[bold]x", 0.01)),
+        verdict="key 2279 carries 61% of the work; busiest/mean 1.50",
+        decisions=DECISIONS if batch_id == 3 else (),
     )
 
 
@@ -139,7 +146,23 @@ def test_inspect_shows_batches_load_keys_and_a_verdict(checkpoint: Path) -> None
     assert "load per instance" in told and "150 ms" in told and "█" in told
     assert "2279" in told and "12.0 %" in told
     assert "[bold]x" in told  # a key is shown as it is, never as markup
-    assert lines[-1] == "1 key carries 12.0 % of the rows; busiest/mean 1.50"
+    assert lines[-1] == (
+        "key 2279 carries 61% of the work; busiest/mean 1.50; 1.50 over all shown (1 change)"
+    )
+
+
+def test_inspect_shows_decisions(checkpoint: Path) -> None:
+    assert "61% of the work" not in "".join(
+        line for line in invoke("inspect", str(checkpoint)).stdout.splitlines()[:-1]
+    )
+    told = invoke("inspect", str(checkpoint), "--decisions").stdout
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    assert "3 split key 2279 0 0, 1 4,200 61% of the work" in lines
+    assert "3 move slot 5 1 0 7 refused: no gain; proposed as x" in lines
+    told = invoke("inspect", str(checkpoint), "--decisions", "--last", "1").stdout
+    assert "No change of balance was proposed." in told
+    told = json.loads(invoke("inspect", str(checkpoint), "--json").stdout)
+    assert [d["accepted"] for d in told["batches"][3]["decisions"]] == [True, False]
 
 
 def test_inspect_shows_the_last_batches(checkpoint: Path) -> None:
@@ -172,18 +195,12 @@ def test_inspect_before_the_first_batch(tmp_path: Path) -> None:
     assert "No batch has been committed yet" in told.stdout
 
 
-@pytest.mark.parametrize(
-    ("heavy", "told"),
-    [
-        ([], "no key stands out; busiest/mean 1.00"),
-        ([0.004], "no key carries more than 0.40 % of the rows; busiest/mean 1.00"),
-        ([0.3, 0.1, 0.01], "2 keys carry 40.0 % of the rows; busiest/mean 1.00"),
-    ],
-)
-def test_verdicts(heavy: list[float], told: str) -> None:
-    keys = tuple(KeyShare(str(i), share) for i, share in enumerate(heavy))
-    only = replace(report(0, times=(5, 5)), heavy_keys=keys)
-    assert inspecting.verdict(totals.total([only])) == told
+def test_the_summary_tells_what_balancing_did() -> None:
+    even = replace(report(4), instances=report(4, times=(10, 10)).instances)
+    told = dict(view.balance_facts([report(2), report(3), even]))
+    assert told["balance"] == "1 split; busiest/mean ██▅ 1.50 at first, 1.00 at last"
+    assert told["verdict"] == even.verdict
+    assert view.balance_facts([report(0)]) == []
 
 
 # Sums and units
@@ -248,7 +265,7 @@ def test_plain_lines() -> None:
         "title",
         "Writing",
         "batch 1: 1,000 orders + 9,000 tracks -> 1,234,567 matches, 3 late in 500 ms "
-        "(20.0 k rows/s); state 41.2 k rows, busiest/mean 1.50",
+        "(20.0 k rows/s); state 41.2 k rows; key 2279 carries 61% of the work; busiest/mean 1.50",
     ]
 
 

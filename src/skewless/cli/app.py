@@ -121,8 +121,8 @@ def demo(
     cells hold 80 % of the orders), and joins them on the grid cell, two minutes apart at most, on
     Spark in this process. The matches are written as parquet files, exactly once.
 
-    The join balances itself: watch `busiest/mean` fall after the first batches. In the ninth batch a
-    concert begins in one cell; it becomes too heavy for any one instance, and is split.
+    The join balances itself: watch `busiest/mean` fall after the first batches. In the ninth batch
+    a concert begins in one cell; it becomes too heavy for any one instance, and is split.
 
     Ctrl-C stops it; the same command again continues, and with more --batches it goes on after its
     end. Spark's own messages are in spark.log in the output folder.

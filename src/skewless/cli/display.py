@@ -29,7 +29,7 @@ from skewless.model import BatchReport
 FRAMES_PER_SECOND = 8
 WINDOW = 40  # batches in the sparkline
 RECENT = 3  # batches in the bars of instances and keys: a change of balance shows at once
-LINES_AROUND_BARS = 14  # of the live view: heading, headline, head of the table, panel borders
+LINES_AROUND_BARS = 16  # of the live view: heading, headline, head of the table, borders, verdict
 PLAIN_COLUMNS = 160  # where nobody looks at a terminal's edge, nothing is cut off
 
 
@@ -114,7 +114,7 @@ def _changes(report: BatchReport) -> str:
     """What was decided after a batch, in a few words."""
     accepted = [d for d in report.decisions if d.accepted]
     split = [f"{d.subject} to {d.target}" for d in accepted if d.kind == "split"]
-    told = [f"{len(accepted)} changes"] if len(accepted) > len(split) else []
+    told = [f"{len(accepted)} changes in all"] if len(accepted) > len(split) else []
     return f"; {', '.join(['split ' + ' and '.join(split)] * bool(split) + told)}" * bool(accepted)
 
 

@@ -119,6 +119,6 @@ def verdict(reports: Sequence[BatchReport]) -> str:
     """What one would say when asked how the join is doing: the last batch's verdict, and how the
     work was shared over all that are shown."""
     accepted = sum(d.accepted for r in reports for d in r.decisions)
-    changes = f" ({count(accepted)} changes)" if accepted else ""
-    over_all = total(reports).busiest_over_mean
-    return f"{reports[-1].verdict or 'no verdict'}; {over_all:.2f} over all shown{changes}"
+    changes = f" ({count(accepted)} change{'s' * (accepted > 1)})" if accepted else ""
+    over_all = f"{total(reports).busiest_over_mean:.2f} over all shown{changes}"
+    return f"{reports[-1].verdict}; {over_all}" if reports[-1].verdict else over_all
