@@ -2,33 +2,45 @@
 
 Slots move greedily from the busiest to the idlest instance, towards the mean. Where a slot is too
 coarse, its heavy keys get places of their own. A key that outweighs an instance is split over just
-enough of them. Which rows are cut is chosen side by side: cutting those that probe costs nothing,
-as all instances can read what they meet, but needs enough of them to be even; cutting the stored
-rows makes every prober probe every part, and is weighed against the straggling it saves.
+enough of them to leave none with too much. Which rows are cut is chosen side by side: cutting those
+that probe costs nothing, as all instances can read what they meet, but needs enough of them to be
+even; cutting the stored rows makes every prober probe every part, and is weighed against the
+straggling it saves.
+
+Loads are looked at a little ahead (`expected`): a key that has just turned hot meets more stored
+rows with every batch, and is shared by so many that none of them grows by much.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 
 from skewless.balancing.base import Balancing
 from skewless.balancing.changes import Change, Merge, Move, Split
+from skewless.balancing.expected import ExpectedTime, expected, still_growing_ms
 from skewless.balancing.imbalance import max_over_mean
-from skewless.balancing.loads import MeasuredTime
+from skewless.balancing.loads import LoadModel, MeasuredTime
 from skewless.balancing.placement import CutOf, OwnKey, Placement
 from skewless.balancing.view import View
 from skewless.errors import ArgumentError
-from skewless.model import Side
+from skewless.model import SIDES, Floats, Side
 
-SPLIT_BACK = 0.6  # of the mean: below, a split key is put together again
-OWN_BACK = 0.03  # of the mean: below, a key needs no place of its own
-SIDE_MIN = 0.1  # of the mean: a side that does less is not worth splitting
+# Shares of the mean load. What is begun at one is undone well below it.
+SPLIT_MIN = 0.1  # a smaller key is not worth splitting
+KEY_MIN = 0.02  # a smaller key is not worth a place of its own
+OWN_BACK = 0.01  # at less, a key needs no place of its own any more
+SPLINTER = 0.025  # a key in smaller parts than this is in too many
+SIDE_MIN = 0.1  # a side that does less, also of its key's work, is not worth splitting
 PROBERS_PER_PART = 32  # fewer cannot be cut evenly
-KEY_MIN = 0.02  # of the mean: a smaller key is not worth a place of its own
+GROWING = 0.05  # by more, no instance should grow for one key
+STAY = 0.02  # so much idler must an instance be to take the place of one that has a part already
+TRIES = 4  # keys that are tried to relieve an instance by sharing one of them
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +54,9 @@ class Auto(Balancing):
     0.05
     """
 
-    tolerance: float = 0.08
+    judged_together: ClassVar[bool] = True  # its changes make sense as a whole
+
+    tolerance: float = 0.06
     floor_ms: float = 1.0
     noise: float = 3.0
 
@@ -54,13 +68,22 @@ class Auto(Balancing):
             if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
                 raise ArgumentError(name, value, "a number of at least 0")
 
+    @cached_property
+    def load(self) -> LoadModel:
+        return ExpectedTime()
+
     def wants_change(self, view: View) -> bool:
         loads = MeasuredTime().of_instances(view, view.placement)
-        if not len(loads) or loads.mean() <= max(self.floor_ms, 1e-12):
+        mean = float(loads.mean()) if len(loads) else 0.0
+        if mean <= max(self.floor_ms, 1e-12):
             return any(_is_cold(view, own, 0.0) for own in _free(view, view.placement))
-        uneven = max_over_mean(loads) > 1 + self.tolerance + self._chance(view)
-        mean = float(loads.mean())
-        return uneven or any(_is_cold(view, own, mean) for own in _free(view, view.placement))
+        most = 1 + self.tolerance + self._chance(view)
+        if max_over_mean(loads) > most or max_over_mean(self._soon(view)) > most:
+            return True
+        return any(_is_cold(view, own, mean) for own in _free(view, view.placement))
+
+    def _soon(self, view: View) -> Floats:
+        return self.load.of_instances(view, view.placement)
 
     def _chance(self, view: View) -> float:
         """How much unevenness is to be expected of so few rows."""
@@ -69,7 +92,7 @@ class Auto(Balancing):
         return self.noise / math.sqrt(max(rows / view.instances, 1.0))
 
     def propose(self, view: View) -> Iterator[Change]:
-        return iter(_Plan(view, 1 + self.tolerance / 2).changes())
+        return iter(_Plan(view, self.tolerance).changes())
 
 
 def _free(view: View, placement: Placement) -> list[OwnKey]:
@@ -85,22 +108,31 @@ def _weight(view: View, key: int) -> float:
 
 
 def _is_cold(view: View, own: OwnKey, mean: float) -> bool:
-    weight = _weight(view, own.hash)
-    return weight <= mean * (SPLIT_BACK if own.is_split else OWN_BACK)
+    """Whether a key is no longer worth a place of its own."""
+    return _weight(view, own.hash) <= mean * OWN_BACK
+
+
+def _key_of(change: Change) -> int:
+    """The hash of the key that a change is about; 0 for a slot."""
+    key = change.key if isinstance(change, Move) else change.own
+    return 0 if key is None else key.hash
 
 
 class _Plan:
-    """One round of proposals: changes are tried out on a placement, one after the other."""
+    """One round of proposals. Changes are tried out on a placement, one after the other; what is
+    proposed in the end is the difference that they make, each key and slot once."""
 
-    def __init__(self, view: View, aim: float) -> None:
-        self._view, self._placement = view, view.placement
+    def __init__(self, view: View, tolerance: float) -> None:
+        self._growing = still_growing_ms(view)
+        self._view, self._placement = (view := expected(view)), view.placement
         self._loads = MeasuredTime().of_instances(view, view.placement)
         self._mean = float(self._loads.mean())
-        self._aim = aim * self._mean
+        self._aim = (1 + tolerance / 2) * self._mean
+        self._most = (1 + tolerance) * self._mean
         times = view.slots.time_left_ms + view.slots.time_right_ms
         self._slots = times.copy()
         self._total = float(self._loads.sum()) or 1.0
-        self._changes: list[Change] = []
+        self._changes: dict[object, Change] = {}
         keys = view.key_figures
         self._key_weights = keys.time_left_ms + keys.time_right_ms
         self._key_slots = np.array([key.slot for key in view.keys], np.int64)
@@ -109,20 +141,62 @@ class _Plan:
     def changes(self) -> list[Change]:
         self._cool()
         self._split_heavy()
+        self._relieve_all()
+        if self._loads.max() > self._most:
+            self._spread_wide()
+        return self._difference()
+
+    def _relieve_all(self) -> None:
         for _ in range(64 * self._view.instances):
             busiest = int(self._loads.argmax())
             if self._loads[busiest] <= self._aim or not self._relieve(busiest):
                 break
-        return self._changes
+
+    def _spread_wide(self) -> None:
+        """Where the parts of several heavy keys leave no room for one another: share all that are
+        worth it among all instances, so that what is left is small. Kept only if it helps."""
+        view, before = self._view, float(self._loads.max())
+        kept = (self._loads.copy(), self._slots.copy(), self._homes.copy(), self._placement,
+                dict(self._changes))  # fmt: skip
+        for at in (self._key_weights >= SPLIT_MIN * self._mean).nonzero()[0].tolist():
+            if view.keys[at].hash not in view.pinned:
+                self._lift(view.keys[at].hash)
+                self._share(view.keys[at].hash, self._spread(view.keys[at].hash, view.instances))
+        self._relieve_all()
+        if self._loads.max() >= before:
+            self._loads, self._slots, self._homes, self._placement, self._changes = kept
+
+    def _difference(self) -> list[Change]:
+        """Merges first, as they make room, then keys, the heaviest first, then slots."""
+        keys: list[Change] = []
+        slots: list[Change] = []
+        for change in self._changes.values():
+            if isinstance(change, Move) and change.key is None:
+                source = int(self._view.instance_of[change.slot])
+                if source != change.target:
+                    slots.append(replace(change, source=source))
+            elif self._differs(key := _key_of(change)):
+                keys.append(change if isinstance(change, Merge) else
+                            replace(change, source=self._source(key)))  # fmt: skip
+        keys.sort(key=lambda c: (not isinstance(c, Merge), -self._weight(_key_of(c))))
+        return keys + slots
+
+    def _differs(self, key: int) -> bool:
+        return self._placement.own_key(key) != self._view.placement.own_key(key)
+
+    def _source(self, key: int) -> int:
+        """Where a key was, or its first part."""
+        own = self._view.placement.own_key(key)
+        slot = self._view.keys[self._view.key_index[key]].slot
+        return int(self._view.instance_of[slot]) if own is None else own.instances[0]
 
     def _take(self, change: Change) -> None:
-        self._changes.append(change)
+        self._changes[change.cools] = change
         self._placement = change.on(self._placement)
         if isinstance(change, Move) and change.key is None:
             changed = (self._key_slots == change.slot).nonzero()[0].tolist()
         else:
-            key = change.key if isinstance(change, Move) else change.own
-            at = None if key is None else self._view.key_index.get(key.hash)
+            at = self._view.key_index.get(_key_of(change))
             changed = [] if at is None else [at]
         for i in changed:
             self._homes[i] = self._home(i)
@@ -131,81 +205,151 @@ class _Plan:
         """Put back what is no longer heavy, as long as that does no harm."""
         for own in sorted(_free(self._view, self._placement), key=lambda o: self._weight(o.hash)):
             weight = self._weight(own.hash)
-            if not _is_cold(self._view, own, self._mean):
+            if not _is_cold(self._view, own, self._mean) and not self._is_splintered(own):
                 continue
             home = int(self._placement.instance_of[own.slot])
             self._remove(own)
             share = f"{weight / self._total:.1%} of the work"
-            if self._loads[home] + weight <= max(self._aim, self._loads.max()):
+            is_small = weight <= SPLIT_MIN * self._mean
+            if is_small and self._loads[home] + weight <= max(self._aim, self._loads.max()):
                 self._loads[home] += weight
                 self._slots[own.slot] += weight
                 self._take(Merge(own, home, f"it has cooled to {share}"))
             elif own.is_split:
-                self._place_whole(own, f"it has cooled to {share}")
+                self._share(own.hash, self._spread(own.hash), f"it has cooled to {share}")
             else:
                 self._add(own)
 
-    def _place_whole(self, own: OwnKey, why: str) -> None:
-        target = int(self._loads.argmin())
-        whole = OwnKey(own.hash, own.value, own.slot, (target,), (target,))
-        self._add(whole)
-        self._take(Split(whole, own.instances[0], f"{why}: one instance is enough"))
+    def _is_splintered(self, own: OwnKey) -> bool:
+        """Whether a key is in needlessly many parts, which is mended when there is reason to change
+        something anyway."""
+        at = self._view.key_index.get(own.hash)
+        if at is None or len(own.instances) <= max(self._ways_min(at), 1):
+            return False
+        return self._weight(own.hash) / len(own.instances) <= SPLINTER * self._mean
 
     def _split_heavy(self) -> None:
-        """Split what outweighs an instance."""
+        """Split what outweighs an instance, or is about to. All such keys are lifted off before the
+        first is put down again: where there is room shows only then."""
         view = self._view
-        by_weight = sorted(view.keys, key=lambda k: -self._weight(k.hash))
-        for key in by_weight:
-            weight = self._weight(key.hash)
-            if weight <= self._aim:
-                break
-            own = self._placement.own_key(key.hash)
-            if key.hash in view.pinned or (own is not None and self._fits(own)):
-                continue
-            self._split(key.hash, math.ceil(weight / self._mean))
+        heavy = (self._key_weights > self._aim) | (self._growing > GROWING * self._mean)
+        found = heavy.nonzero()[0]
+        order = found[(-self._key_weights[found]).argsort(kind="stable")].tolist()
+        lifted = [
+            at for at in order if view.keys[at].hash not in view.pinned and not self._fits(at)
+        ]
+        for at in lifted:
+            self._lift(view.keys[at].hash)
+        for at in lifted:
+            self._share(view.keys[at].hash, self._spread(view.keys[at].hash))
 
-    def _fits(self, own: OwnKey) -> bool:
-        """Whether a split key's parts are neither too large nor needlessly many."""
-        ways = len(own.instances)
-        part = max(self._parts(own).values())
-        needed = math.ceil(self._weight(own.hash) / self._mean)
-        return part <= self._aim and ways <= max(needed + 1, 1.5 * needed)
+    def _fits(self, at: int) -> bool:
+        """Whether none of a key's parts is too large, or will be."""
+        own = self._placement.own_key(self._view.keys[at].hash)
+        if own is None or len(own.instances) < self._ways_min(at):
+            return False
+        return max(self._parts(own).values()) <= self._aim
 
-    def _split(self, key: int, ways: int) -> None:
-        """Take a key from where it is and share it among the idlest instances."""
-        watched = self._view.keys[self._view.key_index[key]]
-        own, weight = self._placement.own_key(key), self._weight(key)
-        source = int(self._placement.instance_of[watched.slot]) if own is None else own.instances[0]
-        if own is None:
-            self._loads[source] -= weight
-            self._slots[watched.slot] -= weight
-        else:
+    def _ways_min(self, at: int) -> int:
+        """A key that is still growing is shared by so many that none of them grows by much."""
+        ways = math.ceil(float(self._growing[at]) / (GROWING * self._mean))
+        return max(1, min(ways, self._view.instances))
+
+    def _lift(self, key: int) -> None:
+        """Take the work of a key from where it is."""
+        own = self._placement.own_key(key)
+        if own is not None:
             self._remove(own)
-        ways = min(ways, self._view.instances)
-        idlest = [int(i) for i in self._loads.argsort(kind="stable")[:ways]]
-        sides = {side: self._cut(key, side, idlest) for side in ("left", "right")}
-        (left, left_of), (right, right_of) = sides["left"], sides["right"]
-        split = OwnKey(key, watched.value, watched.slot, left, right, left_of, right_of)
-        self._add(split)
-        if split != own:
-            share, even = weight / self._total, 1 / self._view.instances
-            why = f"{share:.1%} of the work, an even share is {even:.1%}"
-            self._take(Split(split, source, why))
+            return
+        slot, weight = self._view.keys[self._view.key_index[key]].slot, self._weight(key)
+        self._loads[self._placement.instance_of[slot]] -= weight
+        self._slots[slot] -= weight
 
-    def _cut(self, key: int, side: str, idlest: list[int]) -> tuple[tuple[int, ...], CutOf]:
-        """Over how many instances one side's probing goes, and what is cut."""
+    def _put_back(self, key: int) -> None:
+        """Undo `_lift`."""
+        own = self._placement.own_key(key)
+        if own is not None:
+            self._add(own)
+            return
+        slot, weight = self._view.keys[self._view.key_index[key]].slot, self._weight(key)
+        self._loads[self._placement.instance_of[slot]] += weight
+        self._slots[slot] += weight
+
+    def _spread(self, key: int, least: int = 1) -> OwnKey:
+        """The fewest of the idlest instances that a lifted key can be shared by without any of them
+        getting too much; where there is no such number, the one with which the busiest of them has
+        least."""
+        at = self._view.key_index[key]
+        watched, least = self._view.keys[at], max(least, self._ways_min(at))
+        own = self._placement.own_key(key)
+        favoured = self._loads.copy()
+        if own is not None:
+            favoured[list(own.instances)] -= STAY * self._mean
+        idlest = favoured.argsort(kind="stable")
+        peaks = self._peaks(key, np.maximum.accumulate(self._loads[idlest]))
+        fitting = (peaks[least - 1 :] <= self._aim).nonzero()[0]
+        ways = least + int(fitting[0] if len(fitting) else peaks[least - 1 :].argmin())
+        here = [int(i) for i in idlest[:ways]]
+        (left, left_of), (right, right_of) = (self._cut(key, s, here) for s in SIDES)
+        return OwnKey(key, watched.value, watched.slot, left, right, left_of, right_of)
+
+    def _peaks(self, key: int, loads: Floats) -> Floats:
+        """What the busiest of the first n instances would have to do, were they to share a key, for
+        every n; `loads` ascend."""
+        ways = np.arange(1, len(loads) + 1)
+        shared, whole = np.zeros(len(loads)), 0.0
+        for side in SIDES:
+            time, probing, fixed = self._side(key, side)
+            if self._is_slight(key, time):
+                whole += time
+                continue
+            most = self._stored_ways(time, fixed, len(loads))
+            parts = np.minimum(ways, most)
+            of_stored = np.where(parts > 1, (time - fixed) / parts + fixed, time)
+            shared += np.where(probing >= PROBERS_PER_PART * ways, time / ways, of_stored)
+        peaks: Floats = np.maximum(loads + shared, loads[0] + shared + whole)
+        return peaks
+
+    def _side(self, key: int, side: Side) -> tuple[float, float, float]:
+        """The time of a key's one side, its rows that probe, and the time these take by
+        themselves."""
         view, at = self._view, self._view.key_index[key]
         probing = float(getattr(view.key_figures, f"probing_{side}")[at])
         time = float(getattr(view.key_figures, f"time_{side}_ms")[at])
-        if time <= SIDE_MIN * self._mean:
-            return (idlest[0],), "probers"
-        if probing >= PROBERS_PER_PART * len(idlest):
-            return tuple(idlest), "probers"
-        # Each part pays for all rows that probe: more parts as long as the straggling they save is
-        # more than that.
-        fixed = view.row_ms * probing
-        ways = [n for n in range(1, len(idlest) + 1) if n * (n - 1) * fixed <= time - fixed]
-        return tuple(idlest[: max(ways, default=1)]), "stored"
+        return time, probing, view.row_ms * probing
+
+    def _is_slight(self, key: int, time: float) -> bool:
+        """Whether a side is not worth splitting, neither for its instance nor for its key."""
+        return time <= SIDE_MIN * min(self._mean, self._weight(key))
+
+    def _share(self, key: int, split: OwnKey, why: str | None = None) -> None:
+        """Put a lifted key down where it is shared."""
+        own = self._placement.own_key(key)
+        slot = split.slot
+        source = int(self._placement.instance_of[slot]) if own is None else own.instances[0]
+        self._add(split)
+        if split != own:
+            share, even = self._weight(key) / self._total, 1 / self._view.instances
+            why = why or f"{share:.1%} of the work, an even share is {even:.1%}"
+            self._take(Split(split, source, why))
+
+    @staticmethod
+    def _stored_ways(time: float, fixed: float, most: int) -> int:
+        """Each part of stored rows pays for all rows that probe: more parts as long as the
+        straggling they save is more than that, ``n(n-1)·fixed <= time - fixed``."""
+        if fixed <= 0:
+            return most
+        ways = (1 + math.sqrt(1 + 4 * max(time - fixed, 0.0) / fixed)) / 2
+        return max(1, min(most, int(ways)))
+
+    def _cut(self, key: int, side: Side, here: list[int]) -> tuple[tuple[int, ...], CutOf]:
+        """Over how many instances one side's probing goes, and what is cut."""
+        time, probing, fixed = self._side(key, side)
+        if self._is_slight(key, time):
+            return (here[0],), "probers"
+        if probing >= PROBERS_PER_PART * len(here):
+            return tuple(here), "probers"
+        return tuple(here[: self._stored_ways(time, fixed, len(here))]), "stored"
 
     def _relieve(self, busiest: int) -> bool:
         """Take something from the busiest instance. Whether that helped."""
@@ -215,8 +359,8 @@ class _Plan:
         return (
             self._move_slot(busiest, target, room)
             or self._move_key(busiest, target, room)
+            or self._spread_one(busiest)
             or self._move_slot(busiest, target, gap / 2)
-            or self._split_further(busiest)
         )
 
     def _why(self, source: int, target: int) -> str:
@@ -256,25 +400,30 @@ class _Plan:
         self._take(change)
         return True
 
-    def _split_further(self, source: int) -> bool:
-        """Share the heaviest key of an instance that has nothing small enough to give."""
-        shared = [
-            self._view.key_index[own.hash]
-            for own in _free(self._view, self._placement)
-            if own.is_split and source in own.instances and own.hash in self._view.key_index
+    def _spread_one(self, source: int) -> bool:
+        """Share a key of an instance that has nothing small enough to give, or share it anew."""
+        before = float(self._loads[source])
+        for key in self._shareable(source)[:TRIES]:
+            self._lift(key)
+            split = self._spread(key)
+            there = max(float(self._loads[i]) + part for i, part in self._parts(split).items())
+            if max(there, float(self._loads[source])) < before * (1 - 1e-3):
+                self._share(key, split)
+                return True
+            self._put_back(key)
+        return False
+
+    def _shareable(self, source: int) -> list[int]:
+        """The keys that an instance works on, whole or in part, the largest part first."""
+        found = [
+            (float(self._key_weights[at]), self._view.keys[at].hash)
+            for at in (self._homes == source).nonzero()[0].tolist()
         ]
-        here = [*(self._homes == source).nonzero()[0].tolist(), *shared]
-        if not here:
-            return False
-        at = max(here, key=lambda i: float(self._key_weights[i]))
-        weight, key = float(self._key_weights[at]), self._view.keys[at].hash
-        own = self._placement.own_key(key)
-        ways = 1 if own is None else len(own.instances)
-        if weight / ways < 2 * KEY_MIN * self._mean or ways >= self._view.instances:
-            return False
-        before = float(self._loads.max())
-        self._split(key, ways + 1)
-        return float(self._loads.max()) < before
+        for own in _free(self._view, self._placement):
+            if own.is_split and source in own.instances:
+                found.append((self._parts(own)[source], own.hash))
+        least = SPLIT_MIN * self._mean
+        return [key for _, key in sorted(found, reverse=True) if self._weight(key) >= least]
 
     def _home(self, at: int) -> int:
         """The one instance that works on a key; none of them where it is split or pinned."""
@@ -294,9 +443,7 @@ class _Plan:
         if at is None:
             return parts
         figures = self._view.key_figures
-        sides: tuple[tuple[Side, tuple[int, ...], CutOf], ...] = (
-            ("left", own.left, own.left_of), ("right", own.right, own.right_of)
-        )  # fmt: skip
+        sides = (("left", own.left, own.left_of), ("right", own.right, own.right_of))
         for side, here, of in sides:
             time = float(getattr(figures, f"time_{side}_ms")[at])
             fixed = self._view.row_ms * float(getattr(figures, f"probing_{side}")[at])

@@ -60,20 +60,43 @@ class Governor:
             return []
         view = self._monitor.view(self.placement)
         before = self.strategy.load.of_instances(view, self.placement)
-        tallies = _Tallies.of(view, self.placement, self.strategy)
-        decisions = [self._decide(change, view, tallies) for change in self.strategy.propose(view)]
+        decisions = self._judge(list(self.strategy.propose(view)), view)
         self._forget(report.batch_id)
         self._tell(decisions, view, before)
         return decisions
 
-    def _decide(self, change: Change, view: View, tallies: _Tallies) -> Decision:
+    def _judge(self, changes: list[Change], view: View) -> list[Decision]:
+        """Each change by itself; or, where a strategy has planned them together and they help
+        together, only whether it may be made at all."""
+        together = getattr(self.strategy, "judged_together", False) and self._helps(changes, view)
+        tallies = None if together else _Tallies.of(view, self.placement, self.strategy)
+        return [self._decide(change, view, tallies) for change in changes]
+
+    def _helps(self, changes: list[Change], view: View) -> bool:
+        """Whether changes lower the highest load together, as far as they may be made, and pay for
+        the rows that they move."""
+        load, placement, rows, moved = self.strategy.load, self.placement, 0, False
+        for change in changes:
+            if self._forbidden(change, view) is None:
+                after = change.on(placement)
+                rows += _rows_of(change, view, placement, after)
+                moved |= not isinstance(change, Merge)
+                placement = after
+        now, then = (float(load.of_instances(view, p).max()) for p in (self.placement, placement))
+        if not moved:
+            return then <= now * (1 + 1e-9)
+        cost_ms = rows * view.row_ms * PROBES_PER_ROW_MOVED
+        return then < now * (1 - ROUNDING) and (now - then) * self.strategy.horizon >= cost_ms
+
+    def _decide(self, change: Change, view: View, tallies: _Tallies | None) -> Decision:
+        """Without tallies, the gain is no longer in question."""
         after = change.on(self.placement)
-        key = _key_of(change)
-        keys = frozenset() if key is None else frozenset({key})
-        rows = moved_rows(view, self.placement, after, keys)
-        refusal = self._refusal(change, view, after, rows, tallies)
+        rows = _rows_of(change, view, self.placement, after)
+        refusal = self._forbidden(change, view)
+        if refusal is None and tallies is not None:
+            refusal = self._useless(change, view, after, rows, tallies)
         if refusal is None and not self.strategy.dry_run:
-            for tally in {tallies.load, tallies.time}:
+            for tally in set() if tallies is None else {tallies.load, tallies.time}:
                 tally.enact(change, after)
             self.placement = after
             self._changed[change.cools] = view.batch_id
@@ -89,14 +112,19 @@ class Governor:
             rows=rows,
         )
 
-    def _refusal(
-        self, change: Change, view: View, after: Placement, rows: int, tallies: _Tallies
-    ) -> str | None:
+    def _forbidden(self, change: Change, view: View) -> str | None:
+        """Why something may not be changed now, whatever it would help."""
         if _key_of(change) in self._pinned:
             return "pinned"
         changed = self._changed.get(change.cools)
         if changed is not None and view.batch_id - changed < self.strategy.cooldown:
             return f"cooling down: changed after batch {changed}"
+        return None
+
+    def _useless(
+        self, change: Change, view: View, after: Placement, rows: int, tallies: _Tallies
+    ) -> str | None:
+        """Why a change is not worth it."""
         touched = sorted({change.source, *change.targets, *self._homes(change)})
         now, then = tallies.load.loads(), tallies.load.loads_after(change, after)
         if isinstance(change, Merge):
@@ -160,6 +188,11 @@ def _key_of(change: Change) -> int | None:
     """The hash of the key that a change is about, if it is about one."""
     key = change.key if isinstance(change, Move) else change.own
     return None if key is None else key.hash
+
+
+def _rows_of(change: Change, view: View, before: Placement, after: Placement) -> int:
+    key = _key_of(change)
+    return moved_rows(view, before, after, frozenset() if key is None else frozenset({key}))
 
 
 def moved_rows(

@@ -14,7 +14,7 @@ import numpy as np
 
 from skewless.balancing.placement import OwnKey, Placement
 from skewless.balancing.view import View
-from skewless.model import Figures, Floats, LoadReport
+from skewless.model import Figures, Floats, LoadReport, WatchedKey
 
 ROW_MS, PAIR_MS = 1e-4, 2e-5  # before anything was measured
 MEMORY = 0.8  # of the fit, from batch to batch
@@ -49,7 +49,7 @@ class Monitor:
         own = placement.own_by_hash
         share = 1 / len(reports)
         known = {key.hash: key for report in reports for key in report.keys}
-        keys = [replace(known[h], own=h in own) for h in sorted(known)]
+        keys = [_told(known[h], own=h in own) for h in sorted(known)]
         at = {key.hash: i for i, key in enumerate(keys)}
         slots, of_keys = Figures.zeros(placement.slots), Figures.zeros(len(keys))
         for report in reports:
@@ -73,6 +73,10 @@ class Monitor:
             row_ms=row_ms,
             pair_ms=pair_ms,
         )
+
+
+def _told(key: WatchedKey, *, own: bool) -> WatchedKey:
+    return key if key.own == own else replace(key, own=own)
 
 
 def _as_if(report: LoadReport, own: Mapping[int, OwnKey]) -> Figures:

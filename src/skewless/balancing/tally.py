@@ -7,11 +7,11 @@ change touches one slot or one key, so the loads after it are those before, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from skewless.balancing.changes import Change, Move
+from skewless.balancing.expected import ExpectedTime, expected
 from skewless.balancing.loads import LoadModel, MeasuredTime, StoredTimesProbing, WeightedResources
 from skewless.balancing.placement import CutOf, OwnKey, Placement
 from skewless.balancing.view import View
@@ -51,11 +51,13 @@ def _columns(model: LoadModel, view: View) -> list[_Column] | None:
         time = slots.time_left_ms + slots.time_right_ms
         return [_Column(time, keys.time_left_ms, keys.time_right_ms, *whole)]
     if isinstance(model, StoredTimesProbing):
-        of_right = [(f, none, k) for f, k in ((slots.stored_left, keys.stored_left),
-                                              (slots.probing_right, keys.probing_right))]  # fmt: skip
-        of_left = [(f, k, none) for f, k in ((slots.stored_right, keys.stored_right),
-                                             (slots.probing_left, keys.probing_left))]  # fmt: skip
-        return [_Column(*figures, none, none) for figures in of_right + of_left]
+        # Stored rows of a side lie where the other side's rows probe them.
+        return [
+            _Column(slots.stored_left, none, keys.stored_left, none, none),
+            _Column(slots.probing_right, none, keys.probing_right, none, none),
+            _Column(slots.stored_right, keys.stored_right, none, none, none),
+            _Column(slots.probing_left, keys.probing_left, none, none, none),
+        ]
     if isinstance(model, WeightedResources):
         half = model.of_items(keys) / 2
         return [_Column(model.of_items(slots), half, half, none, none)]
@@ -67,6 +69,8 @@ class Tally:
     changes that were told with `enact`."""
 
     def __init__(self, view: View, placement: Placement, model: LoadModel) -> None:
+        if isinstance(model, ExpectedTime):
+            view, model = expected(view), MeasuredTime()
         self._view, self._placement, self._model = view, placement, model
         self._columns = _columns(model, view)
         columns = self._columns or []
@@ -75,7 +79,8 @@ class Tally:
 
     def _sum(self, column: _Column) -> Floats:
         placement = self._placement
-        sums = np.bincount(placement.instance_of, column.slots, minlength=placement.instances)
+        sums: Floats = np.zeros(placement.instances)
+        np.add.at(sums, placement.instance_of, column.slots)
         for own in placement.own:
             at = self._view.key_index.get(own.hash)
             if at is not None:
@@ -83,25 +88,21 @@ class Tally:
                     sums[list(here)] += part
         return sums
 
-    @cached_property
-    def _known(self) -> bool:
-        return self._columns is not None
-
     def loads(self) -> Floats:
-        if not self._known:
+        if self._columns is None:
             return self._model.of_instances(self._view, self._placement)
         return self._combined(self._sums)
 
     def loads_after(self, change: Change, after: Placement) -> Floats:
         """The loads, were a change enacted that leads to a placement."""
-        if not self._known:
+        if self._columns is None:
             return self._model.of_instances(self._view, after)
         sums = [values.copy() for values in self._sums]
         self._apply(change, after, sums, None)
         return self._combined(sums)
 
     def enact(self, change: Change, after: Placement) -> None:
-        if self._known:
+        if self._columns is not None:
             self._apply(change, after, self._sums, self._slots)
         self._placement = after
 

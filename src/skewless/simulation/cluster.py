@@ -1,0 +1,237 @@
+"""The virtual cluster: real strategies on counted rows and a virtual clock."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+import numpy as np
+
+from skewless.balancing.base import Balancing
+from skewless.balancing.governor import Governor
+from skewless.balancing.imbalance import deviation_from_mean, max_over_mean, max_over_min
+from skewless.balancing.placement import OwnKey, Placement
+from skewless.errors import ArgumentError
+from skewless.model import Decision, Floats, RoutingTable
+from skewless.routing import Routing
+from skewless.simulation.costs import Costs
+from skewless.simulation.division import Division, Ints, Loads, Work
+from skewless.simulation.measuring import (
+    Keys,
+    as_told_by_instances,
+    compared_by_instance,
+    compared_by_slot,
+    load_report,
+    products,
+    resources,
+)
+from skewless.simulation.queues import Queues
+from skewless.simulation.report import BatchFigures
+from skewless.simulation.workloads import Batch
+
+
+class VirtualCluster:
+    """A join of two streams on so many `instances`, with the state of the last `window_batches`.
+
+    A routing stays as it is; a balancing strategy is driven by the governor that drives it in
+    Spark, from reports that tell the same. `slots` are 16 per instance, or what the strategy wants.
+    """
+
+    def __init__(
+        self,
+        strategy: Routing | Balancing,
+        instances: int,
+        slots: int | None = None,
+        costs: Costs | None = None,
+        window_batches: int = 10,
+        seed: int = 0,
+    ) -> None:
+        if instances < 1 or window_batches < 1:
+            name = "instances" if instances < 1 else "window_batches"
+            raise ArgumentError(name, min(instances, window_batches), "at least 1")
+        wanted = strategy.slots_wanted if isinstance(strategy, Balancing) else None
+        self.costs = costs or Costs()
+        self.slots = slots or (wanted or 16) * instances
+        self.instances = instances
+        self.service_ms: Floats = np.zeros(instances)
+        self._strategy, self._seed = strategy, seed
+        self._governor: Governor | None = None
+        if isinstance(strategy, Balancing):
+            self._governor = Governor(strategy, strategy.start(self.slots, instances))
+        self._keys = Keys(np.empty(0, np.int64), self.slots, seed)
+        self._window: deque[tuple[Floats, Floats]] = deque(maxlen=window_batches)
+        self._stored: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
+        self._queues = Queues(instances, self.costs.interval_ms)
+        self._moving: Floats = np.zeros(instances)
+        self._table: RoutingTable | None = None
+        self._division: Division | None = None
+        self._batch_id = 0
+
+    @property
+    def placement(self) -> Placement | None:
+        """Where everything is now, if that can change."""
+        return None if self._governor is None else self._governor.placement
+
+    def run(self, batches: Iterable[Batch]) -> list[BatchFigures]:
+        return [self.step(batch) for batch in batches]
+
+    def step(self, batch: Batch) -> BatchFigures:
+        """Work on a batch, tell of it, and let the strategy decide about the next."""
+        left, right = self._take_in(batch)
+        own = self._positions_of(self.placement)
+        by_key = Work(left, right, *self._stored, *_pairs_by_key(left, right, *self._stored))
+        by_slot = compared_by_slot(by_key, self._keys.slots, self.slots, own)
+        work = by_slot if self.costs.scan == "slot" else by_key
+        division = self._divided()
+        loads = division.loads(work)
+        if self.costs.scan == "instance":
+            loads = compared_by_instance(loads)
+        service = self._service_ms(loads)
+        latency = self._queues.serve(loads.probing, service)
+        self.service_ms = service
+        self._moving = np.zeros(self.instances)
+        self._store(left, right)
+        decisions, migrated = self._decide(work, loads, service, own)
+        busiest = float(service.max())
+        figures = BatchFigures(
+            batch_id=self._batch_id,
+            rows=batch.rows,
+            probes=float(loads.probing.sum()),
+            extra_probes=float(loads.probing.sum()) - batch.rows,
+            pairs=float(loads.pairs.sum()),
+            stored_rows=float(self._stored[0].sum() + self._stored[1].sum()),
+            busiest_ms=busiest,
+            mean_ms=float(service.mean()),
+            busiest_over_mean=max_over_mean(service),
+            max_over_min=max_over_min(products(loads)),
+            deviation=deviation_from_mean(resources(division.loads(by_slot))),
+            rows_per_s=1000 * batch.rows / busiest if busiest > 0 else 0.0,
+            backlog_ms=float(self._queues.backlog_ms.max()),
+            latency=latency,
+            units=division.units,
+            own_keys=len(own),
+            migrated_rows=migrated,
+            decisions=tuple(decisions),
+        )
+        self._batch_id += 1
+        return figures
+
+    def _take_in(self, batch: Batch) -> tuple[Floats, Floats]:
+        """The counts in the order of the keys' hashes. Keys never met before join the others."""
+        known = self._keys
+        if batch.keys is not known.ids:
+            if not known.has_all(batch.keys):
+                self._widen(np.union1d(known.ids, batch.keys) if len(known.ids) else batch.keys)
+            if batch.keys is not self._keys.ids:
+                return self._scattered(batch)
+        order = self._keys.order
+        return batch.left[order].astype(float), batch.right[order].astype(float)
+
+    def _scattered(self, batch: Batch) -> tuple[Floats, Floats]:
+        at = self._keys.positions(batch.keys)
+        left, right = np.zeros(len(self._keys.ids)), np.zeros(len(self._keys.ids))
+        np.add.at(left, at, batch.left)
+        np.add.at(right, at, batch.right)
+        return left, right
+
+    def _widen(self, ids: Ints) -> None:
+        old, new = self._keys, Keys(ids, self.slots, self._seed)
+        at = np.searchsorted(new.hashes, old.hashes)
+
+        def wider(counts: Floats) -> Floats:
+            result: Floats = np.zeros(len(ids))
+            result[at] = counts
+            return result
+
+        self._keys, self._division = new, None
+        self._stored = wider(self._stored[0]), wider(self._stored[1])
+        for i, (left, right) in enumerate(self._window):
+            self._window[i] = wider(left), wider(right)
+
+    def _divided(self) -> Division:
+        if self._table is None:
+            if isinstance(self._strategy, Routing):
+                self._table = self._strategy.table(self.slots, self.instances)
+            else:
+                assert self._governor is not None
+                self._table = self._governor.placement.table(self._strategy.name)
+            self._division = None
+        if self._division is None:
+            self._division = Division(self._table, self._keys.hashes)
+        return self._division
+
+    def _service_ms(self, loads: Loads) -> Floats:
+        costs = self.costs
+        new = loads.new_left + loads.new_right
+        per_row = costs.row_ms + costs.sent_ms
+        time = per_row * loads.probing + costs.pair_ms * loads.pairs + costs.stored_ms * new
+        return time + costs.migrated_ms * self._moving
+
+    def _store(self, left: Floats, right: Floats) -> None:
+        if len(self._window) == self._window.maxlen:
+            old_left, old_right = self._window[0]
+            self._stored = self._stored[0] - old_left, self._stored[1] - old_right
+        self._window.append((left, right))
+        self._stored = self._stored[0] + left, self._stored[1] + right
+
+    def _decide(
+        self, work: Work, loads: Loads, service: Floats, own: Ints
+    ) -> tuple[list[Decision], float]:
+        if self._governor is None:
+            return [], 0.0
+        before = self._governor.placement
+        watched = self._governor.strategy.keys_watched
+        if self.costs.scan == "instance":
+            work = as_told_by_instances(work, loads, self._keys, own, before)
+        report = load_report(self._batch_id, self._keys, work, before, own, service, watched)
+        decisions = self._governor.observe(report, loads.probing, loads.pairs)
+        after = self._governor.placement
+        if after is before:
+            return decisions, 0.0
+        self._table = None
+        gone, come = self._migrations(before, after)
+        self._moving = gone + come
+        return decisions, float(come.sum())
+
+    def _migrations(self, before: Placement, after: Placement) -> tuple[Floats, Floats]:
+        """The stored rows that leave each instance, and those that come to it. What several share
+        counts by shares."""
+        apart = np.zeros(len(self._keys.hashes), bool)
+        for placement in (before, after):
+            apart[self._positions_of(placement)] = True
+        stored = np.where(apart, 0.0, self._stored[0] + self._stored[1])
+        of_slots = np.bincount(self._keys.slots, stored, minlength=self.slots)
+        moved = np.where(before.instance_of != after.instance_of, of_slots, 0.0)
+        gone = np.bincount(before.instance_of, moved, self.instances).astype(float)
+        come = np.bincount(after.instance_of, moved, self.instances).astype(float)
+        for at in np.flatnonzero(apart):
+            key = int(self._keys.hashes[at])
+            old, new = before.own_key(key), after.own_key(key)
+            slot = int(self._keys.slots[at])
+            if old is not None and old == new:
+                continue
+            for prober, rows in ((0, self._stored[1][at]), (1, self._stored[0][at])):
+                was, will = (_shares(p, own, slot, prober)
+                             for p, own in ((before, old), (after, new)))  # fmt: skip
+                gone += rows * np.maximum(was - will, 0.0)
+                come += rows * np.maximum(will - was, 0.0)
+        return gone, come
+
+    def _positions_of(self, placement: Placement | None) -> Ints:
+        """Where among the sorted keys those are that have places of their own."""
+        own = () if placement is None else placement.own
+        return np.searchsorted(self._keys.hashes, np.array([o.hash for o in own], np.uint64))
+
+
+def _shares(placement: Placement, own: OwnKey | None, slot: int, prober: int) -> Floats:
+    if own is None:
+        here: tuple[int, ...] = (int(placement.instance_of[slot]),)
+    else:
+        here = own.right if prober else own.left
+    return np.bincount(here, minlength=placement.instances) / len(here)
+
+
+def _pairs_by_key(
+    left: Floats, right: Floats, stored_left: Floats, stored_right: Floats
+) -> tuple[Floats, Floats]:
+    return left * stored_right, right * (stored_left + left)

@@ -1,0 +1,47 @@
+"""What work costs on the virtual cluster."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from skewless.errors import ArgumentError
+
+Scan = Literal["key", "slot", "instance"]
+SCANS: tuple[Scan, ...] = ("key", "slot", "instance")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """Prices in milliseconds: of a row that probes, a pair that is compared, a row that an instance
+    stores, a row that is sent to it, and a stored row that moves (paid at both ends). This engine
+    stores rows before they are divided, hence the 0. A batch comes every `interval_ms`; who needs
+    longer for it falls behind.
+
+    `scan` says which stored rows a prober is compared with. "key": those of its key, as this engine
+    does with sorted state. "slot": all of its slot, as LS-Stream does. "instance": all that its
+    instance holds, as BiStream and FastJoin do. The coarser, the more a heavy instance suffers: its
+    rows are more, and each takes longer.
+
+    >>> Costs(scan="row")
+    Traceback (most recent call last):
+    ...
+    skewless.errors.ArgumentError: `scan` must be one of: 'key', 'slot', 'instance'; received 'row'
+    """
+
+    row_ms: float = 1e-4
+    pair_ms: float = 2e-5
+    stored_ms: float = 0.0
+    sent_ms: float = 2e-5
+    migrated_ms: float = 2.5e-5
+    interval_ms: float = 1000.0
+    scan: Scan = "key"
+
+    def __post_init__(self) -> None:
+        if self.scan not in SCANS:
+            raise ArgumentError("scan", self.scan, f"one of: {', '.join(map(repr, SCANS))}")
+        for name in ("row_ms", "pair_ms", "stored_ms", "sent_ms", "migrated_ms"):
+            if not getattr(self, name) >= 0:
+                raise ArgumentError(name, getattr(self, name), "a number of at least 0")
+        if not self.interval_ms > 0:
+            raise ArgumentError("interval_ms", self.interval_ms, "a number above 0")
