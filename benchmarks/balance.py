@@ -19,6 +19,7 @@ the mean from the third batch after a change on.
 from __future__ import annotations
 
 import json
+import statistics
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
@@ -305,6 +306,35 @@ def _settled(period: Sequence[BatchFigures]) -> float:
     return max(batch.busiest_over_mean for batch in period[3:])
 
 
+def one_sided(size: Size) -> list[Json]:
+    """Only the left side skewed: a hot key then meets a handful of new rows of the other side per
+    batch, each of which meets all its stored rows. How many come is chance, so that single batches
+    go up and down whatever is done; hence the median beside the worst."""
+    runs = []
+    for skew in size.skews:
+        say(f"zipf {skew:g} against uniform")
+        for instances in size.instances:
+            rows = size.rows_per_instance * instances // 2
+            zipf = Zipf(keys=size.keys, left=skew, right=0.0, rows_left=rows, rows_right=rows)
+            told = VirtualCluster(Auto(), instances, window_batches=4).run(
+                zipf.batch(i) for i in range(2 * size.period)
+            )
+            settled = [batch.busiest_over_mean for batch in told[3:]]
+            summary = Summary.of(told)
+            runs.append(
+                {
+                    "zipf": skew,
+                    "instances": instances,
+                    "median": statistics.median(settled),
+                    "worst": max(settled),
+                    "migrated_share": summary.migrated_rows / sum(batch.rows for batch in told),
+                    "extra_probes_per_row": summary.extra_probes_per_row,
+                    "own_keys": max(batch.own_keys for batch in told),
+                }
+            )
+    return runs
+
+
 def evenness(size: Size) -> list[Json]:
     """Auto everywhere; the others beside it at one number of instances and every other skew."""
     others: tuple[Callable[[], Routing | Balancing], ...] = (
@@ -349,6 +379,7 @@ def measure(size: Size) -> Json:
         "papers": side_by_side(size),
         "thresholds": thresholds(size),
         "evenness": runs,
+        "one_sided": one_sided(size),
         "uniform": even,
         "targets": [target.judge(values[target.figure]) for target in TARGETS],
     }
@@ -364,14 +395,19 @@ def show(out: Console, report: Json) -> None:
     out.print(table)
     for note in report["papers"]["notes"]:
         out.print(f"- {note}")
-    headings: tuple[str, ...] = (
-        "throughput",
-        "latency",
-        "busiest/mean",
-        "max/min",
-        "deviation",
-        "rows moved",
-    )
+    _show_thresholds(out, report)
+    _show_evenness(out, report)
+    for run in report["uniform"]:
+        out.print(
+            f"uniform, {run['instances']} instances: busiest/mean {run['busiest_over_mean']:.3f}, "
+            f"{run['decisions']} decisions"
+        )
+    for target in report["targets"]:
+        out.print(f"{target['figure']}: {target['value']:g}  {verdict(target)}")
+
+
+def _show_thresholds(out: Console, report: Json) -> None:
+    headings = ("throughput", "latency", "busiest/mean", "max/min", "deviation", "rows moved")
     table = _table("thresholds, against BiStream", *headings)
     for row in report["thresholds"]:
         table.add_row(
@@ -380,16 +416,12 @@ def show(out: Console, report: Json) -> None:
             f"{row['max_over_min']:.1f}", f"{row['deviation']:.2f}", count(row["migrated_rows"]),
         )  # fmt: skip
     out.print(table)
-    headings = (
-        "start",
-        "hot key",
-        "reshuffled",
-        "moved",
-        "extra probes",
-        "decisions",
-        "own",
-        "units",
-    )
+
+
+def _show_evenness(out: Console, report: Json) -> None:
+    headings: tuple[str, ...] = (
+        "start", "hot key", "reshuffled", "moved", "extra probes", "decisions", "own", "units"
+    )  # fmt: skip
     table = _table("busiest/mean from the third batch after a change on", *headings)
     for run in report["evenness"]:
         table.add_row(
@@ -399,13 +431,15 @@ def show(out: Console, report: Json) -> None:
             f"{run['decisions']} + {run['refused']}", str(run["own_keys"]), str(run["units"]),
         )  # fmt: skip
     out.print(table)
-    for run in report["uniform"]:
-        out.print(
-            f"uniform, {run['instances']} instances: busiest/mean {run['busiest_over_mean']:.3f}, "
-            f"{run['decisions']} decisions"
-        )
-    for target in report["targets"]:
-        out.print(f"{target['figure']}: {target['value']:g}  {verdict(target)}")
+    headings = ("median", "worst batch", "moved", "extra probes", "own")
+    table = _table("busiest/mean with Auto, only the left side skewed", *headings)
+    for run in report["one_sided"]:
+        table.add_row(
+            f"zipf {run['zipf']:g}, {run['instances']} instances",
+            f"{run['median']:.3f}", f"{run['worst']:.3f}", f"{run['migrated_share']:.1%}",
+            f"{run['extra_probes_per_row']:.2%}", str(run["own_keys"]),
+        )  # fmt: skip
+    out.print(table)
 
 
 def _table(title: str, *headings: str) -> Table:

@@ -30,7 +30,8 @@ def test_it_says_all_it_promises(
     told = json.loads(capsys.readouterr().out)
     assert told["benchmark"] == "balance"
     assert set(told) == {
-        "benchmark", "machine", "papers", "thresholds", "evenness", "uniform", "targets"
+        "benchmark", "machine", "papers", "thresholds", "evenness", "one_sided", "uniform",
+        "targets",
     }  # fmt: skip
     assert all(set(run) == RUN for run in told["evenness"])
     assert {run["strategy"] for run in told["evenness"]} == {"Auto", "Hash", "FastJoin", "LSStream"}

@@ -39,8 +39,8 @@ def test_slots_move_towards_the_mean() -> None:
 
 
 def test_a_key_in_a_slot_too_coarse_to_move_gets_a_place_of_its_own() -> None:
-    keys = {key_in(0, 4, 1): 30.0, key_in(0, 4, 2): 30.0, key_in(0, 4, 3): 30.0}
-    changes, placement, ratio = planned(view([90.0, 2.0, 2.0, 2.0], 3, keys))
+    keys = {key_in(0, 4, n): 30_000.0 for n in (1, 2, 3)}
+    changes, placement, ratio = planned(view([90_000.0, 2_000.0, 2_000.0, 2_000.0], 3, keys))
     assert ratio <= 1.10
     assert placement.own
     assert all(not o.is_split for o in placement.own)
@@ -102,6 +102,21 @@ def test_cutting_stored_rows_must_pay_for_the_probing_it_repeats() -> None:
     )
     split = planned(seen)[1].own_key(hot)
     assert split is None or len(split.left) <= 2
+
+
+def test_a_key_whose_work_goes_up_and_down_is_shared_by_more() -> None:
+    """Both have half of an instance's work; the one in 5 rows, the other in 8,000."""
+    steady, unsteady = key_in(5, 64, 1), key_in(9, 64, 1)
+    slots = [1000.0] * 64
+    slots[5], slots[9], slots[60] = 9_000.0, 9_000.0, 20_000.0
+    seen = view(slots, 8, {steady: 8_000.0, unsteady: 8_000.0})
+    probing = np.array([8_000.0, 5.0])
+    seen = replace(seen, key_figures=replace(seen.key_figures, probing_left=probing))
+    placement = planned(seen)[1]
+    split = placement.own_key(unsteady)
+    assert split is not None
+    assert len(split.instances) == 8
+    assert placement.own_key(steady) is None or not placement.own_by_hash[steady].is_split
 
 
 def test_what_has_cooled_is_undone() -> None:

@@ -17,7 +17,6 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -38,7 +37,8 @@ OWN_BACK = 0.01  # at less, a key needs no place of its own any more
 SPLINTER = 0.025  # a key in smaller parts than this is in too many
 SIDE_MIN = 0.1  # a side that does less, also of its key's work, is not worth splitting
 PROBERS_PER_PART = 32  # fewer cannot be cut evenly
-GROWING = 0.05  # by more, no instance should grow for one key
+UNSTEADY = 0.03  # by more, the work of no instance should change for one key
+UNSTEADY_SD = 2.0  # standard deviations that are reckoned with
 STAY = 0.02  # so much idler must an instance be to take the place of one that has a part already
 TRIES = 4  # keys that are tried to relieve an instance by sharing one of them
 
@@ -53,8 +53,6 @@ class Auto(Balancing):
     >>> Auto(tolerance=0.05).tolerance
     0.05
     """
-
-    judged_together: ClassVar[bool] = True  # its changes make sense as a whole
 
     tolerance: float = 0.06
     floor_ms: float = 1.0
@@ -71,6 +69,10 @@ class Auto(Balancing):
     @cached_property
     def load(self) -> LoadModel:
         return ExpectedTime()
+
+    @property
+    def judged_together(self) -> bool:
+        return True
 
     def wants_change(self, view: View) -> bool:
         loads = MeasuredTime().of_instances(view, view.placement)
@@ -93,6 +95,15 @@ class Auto(Balancing):
 
     def propose(self, view: View) -> Iterator[Change]:
         return iter(_Plan(view, self.tolerance).changes())
+
+
+def _deviation_ms(view: View) -> Floats:
+    """By how much the time of each key goes up and down from batch to batch: few rows that probe,
+    each of which meets many, come in very different numbers."""
+    keys = view.key_figures
+    left = keys.time_left_ms**2 / np.maximum(keys.probing_left, 1.0)
+    right = keys.time_right_ms**2 / np.maximum(keys.probing_right, 1.0)
+    return np.asarray(np.sqrt(left + right))
 
 
 def _free(view: View, placement: Placement) -> list[OwnKey]:
@@ -123,7 +134,7 @@ class _Plan:
     proposed in the end is the difference that they make, each key and slot once."""
 
     def __init__(self, view: View, tolerance: float) -> None:
-        self._growing = still_growing_ms(view)
+        self._unsteady = still_growing_ms(view) + UNSTEADY_SD * _deviation_ms(view)
         self._view, self._placement = (view := expected(view)), view.placement
         self._loads = MeasuredTime().of_instances(view, view.placement)
         self._mean = float(self._loads.mean())
@@ -232,7 +243,7 @@ class _Plan:
         """Split what outweighs an instance, or is about to. All such keys are lifted off before the
         first is put down again: where there is room shows only then."""
         view = self._view
-        heavy = (self._key_weights > self._aim) | (self._growing > GROWING * self._mean)
+        heavy = (self._key_weights > self._aim) | (self._unsteady > UNSTEADY * self._mean)
         found = heavy.nonzero()[0]
         order = found[(-self._key_weights[found]).argsort(kind="stable")].tolist()
         lifted = [
@@ -251,8 +262,9 @@ class _Plan:
         return max(self._parts(own).values()) <= self._aim
 
     def _ways_min(self, at: int) -> int:
-        """A key that is still growing is shared by so many that none of them grows by much."""
-        ways = math.ceil(float(self._growing[at]) / (GROWING * self._mean))
+        """A key whose work is still growing, or goes up and down, is shared by so many that none of
+        them is thrown off balance by it."""
+        ways = math.ceil(float(self._unsteady[at]) / (UNSTEADY * self._mean))
         return max(1, min(ways, self._view.instances))
 
     def _lift(self, key: int) -> None:

@@ -69,6 +69,11 @@ class Balancing(ABC):
         return MeasuredTime()
 
     @property
+    def judged_together(self) -> bool:
+        """Whether changes of one round only make sense as a whole."""
+        return False
+
+    @property
     def name(self) -> str:
         return type(self).__name__
 

@@ -68,7 +68,7 @@ class Governor:
     def _judge(self, changes: list[Change], view: View) -> list[Decision]:
         """Each change by itself; or, where a strategy has planned them together and they help
         together, only whether it may be made at all."""
-        together = getattr(self.strategy, "judged_together", False) and self._helps(changes, view)
+        together = self.strategy.judged_together and self._helps(changes, view)
         tallies = None if together else _Tallies.of(view, self.placement, self.strategy)
         return [self._decide(change, view, tallies) for change in changes]
 
