@@ -35,9 +35,11 @@ format: venv ## format the code and mend what can be mended
 	@$(PYTHON) -m ruff format
 	@$(PYTHON) -m ruff check --fix
 
-bench: setup ## measure against Spark's own join, and with growing state
+bench: setup ## measure: against Spark's own join, with growing state, under skew
 	@$(PYTHON) -m benchmarks.native
 	@$(PYTHON) -m benchmarks.state_growth
+	@$(PYTHON) -m benchmarks.balance
+	@$(PYTHON) -m benchmarks.skew_on_spark
 
 clean: ## remove caches, builds and output; .venv stays
 	@rm -rf build dist demo-output benchmarks/.data spark-warehouse metastore_db derby.log

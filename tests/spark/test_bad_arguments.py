@@ -390,6 +390,13 @@ def test_trigger(streaming: sk.Joined, trigger: dict[str, Any]) -> None:
     )
 
 
+def test_a_format_that_is_not_installed(streaming: sk.Joined, tmp_path: Path) -> None:
+    writer = streaming.writeStream.format("nosuch").option("checkpointLocation", str(tmp_path))
+    with pytest.raises(ArgumentError, match="a data source that is installed") as error:
+        writer.start()
+    assert (error.value.argument, error.value.received) == ("format", "nosuch")
+
+
 @pytest.mark.parametrize("key", ["skewless.keepcommit", "Skewless.Slots"])
 def test_unknown_option(streaming: sk.Joined, key: str) -> None:
     choices = ("skewless.keepCommits", "skewless.keepHistory")

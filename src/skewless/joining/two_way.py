@@ -176,22 +176,17 @@ class InstanceJoin:
 
     def _matches(self) -> Iterator[pa.RecordBatch]:
         for side in SIDES:
-            # What meets whole stored runs is one pass over them, however scattered it lies; keys
-            # apart are another one, as they are measured apart.
-            yield from self._probe(side, self._of(side, own=False, divided=False), WHOLE)
-            for unit in self._of(side, own=False, divided=True):
+            # All ranges are one pass over the stored runs, however scattered they lie, and all keys
+            # apart are another: passes cost by the run. Only parts of stored ranges need their own.
+            plain = [u for u in self._units if not u.own and u.cut(side) is not None]
+            whole = [u for u in plain if _cut(u, side).parts == 1]
+            yield from self._probe(side, whole, WHOLE)
+            for unit in (u for u in plain if _cut(u, side).parts > 1):
                 yield from self._probe(side, [unit], _cut(unit, side))
             self._set_apart(True)
-            yield from self._probe(side, self._of(side, own=True, divided=False), WHOLE)
-            for unit in self._of(side, own=True, divided=True):
-                yield from self._probe(side, [unit], _cut(unit, side))
+            own = [u for u in self._units if u.own and u.cut(side) is not None]
+            yield from self._probe(side, own, WHOLE)
             self._set_apart(False)
-
-    def _of(self, side: Side, *, own: bool, divided: bool) -> list[WorkUnit]:
-        """The units in which rows of a side probe: keys apart or ranges, and those in which they
-        meet only a part of the stored rows, or those in which they meet all."""
-        mine = [u for u in self._units if u.own == own and u.cut(side) is not None]
-        return [u for u in mine if divided == _divides_stored(_cut(u, side))]
 
     def _set_apart(self, own: bool) -> None:
         """Count what follows as work on keys that have places of their own, or no longer."""
@@ -204,14 +199,13 @@ class InstanceJoin:
         """New rows of `side` in these units meet the stored rows of the other side."""
         if not units:
             return
-        own = units[0].own
-        runs = self._stored(side, units, WHOLE if own or cut.of == "probers" else cut)
-        share = cut if own and cut.of == "stored" else WHOLE
+        runs = self._stored(side, units, cut)
+        shares = _Shares.of(side, units)
         for prober in self._probers(side, units):
             found = _Found(len(prober))
             for run in runs:
                 if len(run):
-                    yield from self._join(side, prober, run, found, share)
+                    yield from self._join(side, prober, run, found, shares)
             describe = partial(self._describe, side, prober)
             matches = found.pairs if self._exact else found.matches
             self._meter.probed(side, prober.hashes, found.pairs, matches, describe)
@@ -221,7 +215,7 @@ class InstanceJoin:
         return keys.describe(run.columns, self._spec.side(side), row)
 
     def _join(
-        self, side: Side, prober: Run, run: Run, found: _Found, share: Cut
+        self, side: Side, prober: Run, run: Run, found: _Found, shares: _Shares | None
     ) -> Iterator[pa.RecordBatch]:
         lower, upper = self._spec.partner_bounds(side)
         first, last, pairs = match_ranges(
@@ -234,8 +228,8 @@ class InstanceJoin:
             lower,
             upper,
         )
-        if share.parts > 1:
-            first, last, pairs = part_of_ranges(first, last, share)
+        if shares is not None:
+            first, last, pairs = part_of_ranges(first, last, *shares.of_rows(prober.hashes))
         self._tally.pairs += pairs
         found.pairs += last - first
         row = skip = 0
@@ -303,7 +297,8 @@ class InstanceJoin:
         other: Side = "right" if prober == "left" else "left"
 
         def part(run: Run) -> Run:
-            return run if cut.parts == 1 else part_of(clip(run, *reach), cut)
+            whole = cut.parts == 1 or cut.of == "probers"
+            return run if whole else part_of(clip(run, *reach), cut)
 
         runs = []
         for segment in (s for s in self._plan.old_of(other) if touches(s, *reach)):
@@ -351,10 +346,6 @@ def _cut(unit: WorkUnit, prober: Side) -> Cut:
     return cut
 
 
-def _divides_stored(cut: Cut) -> bool:
-    return cut.of == "stored" and cut.parts > 1
-
-
 def _dealt(run: Run, unit: WorkUnit, cut: Cut) -> range:
     """A unit's part of probing rows, dealt one by one like cards: rows next to one another in time
     have like many partners, so that every part has like much to do."""
@@ -364,13 +355,42 @@ def _dealt(run: Run, unit: WorkUnit, cut: Cut) -> range:
     return range(begin + cut.part, end, cut.parts)
 
 
-def part_of_ranges(first: Ints, last: Ints, cut: Cut) -> tuple[Ints, Ints, int]:
-    """A part of the partners of every probing row. Which of a row's parts it is rotates from row to
-    row, so that rows with fewer partners than there are parts do not all fall to the same."""
+def part_of_ranges(first: Ints, last: Ints, part: Ints, parts: Ints) -> tuple[Ints, Ints, int]:
+    """A part of the partners of every probing row."""
     count = last - first
-    part = (cut.part + np.arange(len(first))) % cut.parts
-    begin, end = first + count * part // cut.parts, first + count * (part + 1) // cut.parts
+    begin, end = first + count * part // parts, first + count * (part + 1) // parts
     return begin, end, int((end - begin).sum())
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Which part of its stored partners a row of a key apart has to meet here."""
+
+    hashes: UInts
+    part: Ints
+    parts: Ints
+
+    @staticmethod
+    def of(prober: Side, units: list[WorkUnit]) -> _Shares | None:
+        """None where all rows meet all their partners."""
+        own = sorted((u for u in units if u.own), key=lambda u: u.hash_min)
+        cuts = [_cut(u, prober) for u in own]
+        if not any(cut.of == "stored" and cut.parts > 1 for cut in cuts):
+            return None
+        divided = [cut if cut.of == "stored" else WHOLE for cut in cuts]
+        return _Shares(
+            np.array([u.hash_min for u in own], np.uint64),
+            np.array([cut.part for cut in divided], np.int64),
+            np.array([cut.parts for cut in divided], np.int64),
+        )
+
+    def of_rows(self, hashes: UInts) -> tuple[Ints, Ints]:
+        """Part and parts of every probing row. Which of a key's parts it is rotates from row to
+        row, so that rows with fewer partners than there are parts do not all fall to the same.
+        Rows are counted within their key, as others who share it do not have the same keys."""
+        at = np.searchsorted(self.hashes, hashes)
+        number = np.arange(len(hashes)) - np.searchsorted(hashes, self.hashes)[at]
+        return (self.part[at] + number) % self.parts[at], self.parts[at]
 
 
 def touches(segment: SegmentInfo, hash_min: int, hash_max: int) -> bool:

@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -204,7 +205,19 @@ class JoinWriter:
             if self._query_name is None:
                 raise ArgumentError("queryName", None, "given: the memory sink names its view so")
             return MemorySink(self._joined.sparkSession, self._query_name, self._joined.schema)
+        self._check_installed(source)
         return SourceSink(source, options, self._partition_by, None if path is None else str(path))
+
+    def _check_installed(self, source: str) -> None:
+        """Whether Spark knows a format shows when one tries to read it; that it cannot be read so,
+        or not without options, is no matter here."""
+        try:
+            self._joined.sparkSession.read.format(source).load()
+        except PySparkException as error:
+            if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
+                known = ", ".join([*sorted(FILE_FORMATS), "console", "memory", "noop"])
+                accepted = f"{known}, or a data source that is installed"
+                raise ArgumentError("format", source, accepted) from error
 
     def _default_format(self) -> str:
         return self._joined.sparkSession.conf.get("spark.sql.sources.default") or "parquet"
