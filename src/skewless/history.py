@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from typing import Any
 
 from skewless.errors import StateError
@@ -16,11 +17,14 @@ SCHEMA = """
     nan_bands long, matches long, duration_ms double, phases_ms map<string, double>,
     state_rows long, state_bytes long, segments long, watermark_us long,
     instances array<struct<instance: long, rows: long, pairs: long, matches: long,
-                           late_left: long, late_right: long, time_ms: double>>,
+                           late_left: long, late_right: long, time_ms: double,
+                           own_rows: long, own_pairs: long, own_ms: double>>,
     heavy_keys array<struct<value: string, share: double>>,
     decisions array<struct<kind: string, subject: string, source: string, target: string,
-                           reason: string, accepted: boolean>>,
-    busiest_over_mean double
+                           reason: string, accepted: boolean, rows: long>>,
+    verdict string, slots map<string, array<double>>,
+    keys array<struct<hash: decimal(20, 0), value: string, slot: long, own: boolean>>,
+    key_figures map<string, array<double>>, busiest_over_mean double
 """
 
 
@@ -38,6 +42,8 @@ class History(list[BatchReport]):
         for row in rows:  # Spark takes no integer for a double
             row["duration_ms"] = float(row["duration_ms"])
             row["busiest_over_mean"] = float(row["busiest_over_mean"])
+            for key in row["keys"]:  # nor has it one that holds 64 bits without a sign
+                key["hash"] = Decimal(key["hash"])
         return session.createDataFrame(rows, SCHEMA)
 
 

@@ -68,7 +68,7 @@ def test_cluster(tmp_path: Path) -> None:
         assert len(executors(process)) == 2
         wait_for(tmp_path / "done", process)
     failed = {file.name for file in markers.iterdir()}
-    assert failed == {"ingest-left", "ingest-right", "instance-0", "instance-1"}
+    assert failed == {"ingest-left", "ingest-right", "instance-0", "instance-1", "instance-2"}
     check_output(tmp_path, pair)
 
 

@@ -163,6 +163,11 @@ def test_as_frame(spark: SparkSession, query: tuple[str, FileStream, FileStream]
     assert rows[0].instances[2].rows == reports[0].instances[2].rows
     assert rows[0].heavy_keys[0].value == str(HOT)
     assert rows[0].phases_ms == reports[0].phases_ms
+    assert rows[0].verdict == reports[0].verdict
+    slots, keys = reports[0].slots, reports[0].keys
+    assert slots is not None
+    assert rows[0].slots["probing_left"] == slots.probing_left.tolist()
+    assert [int(key.hash) for key in rows[0]["keys"]] == [key.hash for key in keys]
     assert frame.selectExpr("explode(instances) i").groupBy("i.instance").count().count() == 3
 
 

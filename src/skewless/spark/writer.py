@@ -9,7 +9,6 @@ import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
@@ -210,11 +209,12 @@ class JoinWriter:
 
     def _check_installed(self, source: str) -> None:
         """Whether Spark knows a format shows when one tries to read it; that it cannot be read so,
-        or not without options, is no matter here."""
+        or not without options, is no matter here. The error has no one type: it comes from the JVM
+        or from a Connect server."""
         try:
             self._joined.sparkSession.read.format(source).load()
-        except PySparkException as error:
-            if error.getCondition() == "DATA_SOURCE_NOT_FOUND":
+        except Exception as error:
+            if "DATA_SOURCE_NOT_FOUND" in str(error):
                 known = ", ".join([*sorted(FILE_FORMATS), "console", "memory", "noop"])
                 accepted = f"{known}, or a data source that is installed"
                 raise ArgumentError("format", source, accepted) from error
