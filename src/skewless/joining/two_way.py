@@ -301,7 +301,10 @@ class InstanceJoin:
             return run if whole else part_of(clip(run, *reach), cut)
 
         runs = []
-        for segment in (s for s in self._plan.old_of(other) if touches(s, *reach)):
+        for segment in self._plan.old_of(other):
+            # Compacted segments hold a part of all hashes: most have none of a few keys apart.
+            if not any(touches(segment, u.hash_min, u.hash_max) for u in units):
+                continue
             run = part(self._stored_run(segment))
             self._meter.stored(other, run.hashes, segment.bytes / segment.rows, units)
             runs.append(run)
