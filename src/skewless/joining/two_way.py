@@ -185,7 +185,11 @@ class InstanceJoin:
                 yield from self._probe(side, [unit], _cut(unit, side))
             self._set_apart(True)
             own = [u for u in self._units if u.own and u.cut(side) is not None]
-            yield from self._probe(side, own, WHOLE)
+            # Keys of which stored rows are divided have few rows that probe: apart from the others,
+            # so that nobody's many rows are looked up in vain.
+            divided = [u for u in own if _cut(u, side).of == "stored" and _cut(u, side).parts > 1]
+            yield from self._probe(side, [u for u in own if u not in divided], WHOLE)
+            yield from self._probe(side, divided, WHOLE)
             self._set_apart(False)
 
     def _set_apart(self, own: bool) -> None:
@@ -203,9 +207,10 @@ class InstanceJoin:
         shares = _Shares.of(side, units)
         for prober in self._probers(side, units):
             found = _Found(len(prober))
+            share = None if shares is None else shares.of_rows(prober.hashes)
             for run in runs:
                 if len(run):
-                    yield from self._join(side, prober, run, found, shares)
+                    yield from self._join(side, prober, run, found, share)
             describe = partial(self._describe, side, prober)
             matches = found.pairs if self._exact else found.matches
             self._meter.probed(side, prober.hashes, found.pairs, matches, describe)
@@ -215,7 +220,7 @@ class InstanceJoin:
         return keys.describe(run.columns, self._spec.side(side), row)
 
     def _join(
-        self, side: Side, prober: Run, run: Run, found: _Found, shares: _Shares | None
+        self, side: Side, prober: Run, run: Run, found: _Found, share: tuple[Ints, Ints] | None
     ) -> Iterator[pa.RecordBatch]:
         lower, upper = self._spec.partner_bounds(side)
         first, last, pairs = match_ranges(
@@ -228,8 +233,8 @@ class InstanceJoin:
             lower,
             upper,
         )
-        if shares is not None:
-            first, last, pairs = part_of_ranges(first, last, *shares.of_rows(prober.hashes))
+        if share is not None:
+            first, last, pairs = part_of_ranges(first, last, *share)
         self._tally.pairs += pairs
         found.pairs += last - first
         row = skip = 0
