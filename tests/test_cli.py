@@ -197,8 +197,8 @@ def test_inspect_before_the_first_batch(tmp_path: Path) -> None:
 
 def test_the_summary_tells_what_balancing_did() -> None:
     even = replace(report(4), instances=report(4, times=(10, 10)).instances)
-    told = dict(view.balance_facts([report(2), report(3), even]))
-    assert told["balance"] == "1 split; busiest/mean ██▅ 1.50 at first, 1.00 at last"
+    told = dict(view.balance_facts([report(2), report(3), *[even] * 4]))
+    assert told["balance"] == "1 split; busiest/mean ██▅▅▅▅ 1.50 at first, 1.00 lately"
     assert told["verdict"] == even.verdict
     assert view.balance_facts([report(0)]) == []
 

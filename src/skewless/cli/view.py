@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from rich import box
 from rich.bar import Bar
@@ -20,6 +21,7 @@ TICKS = "▁▂▃▄▅▆▇█"
 KEYS_SHOWN = 8
 INSTANCES_SHOWN = 16
 VALUE_CHARS_MAX = 24
+LATELY = 5  # batches
 EVEN, UNEVEN = 1.15, 1.5  # busiest/mean: up to the first is even, above the second a straggler
 
 
@@ -184,9 +186,10 @@ def balance_facts(reports: Sequence[BatchReport]) -> list[tuple[str, str]]:
     kinds = {kind: sum(d.kind == kind for d in accepted) for kind in ("move", "split", "merge")}
     told = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in kinds.items() if n)
     ratios = [r.busiest_over_mean for r in reports if r.batch_id <= acted[0]]
+    lately = median(r.busiest_over_mean for r in reports[-LATELY:])  # one batch may be odd
     return [
         ("balance", f"{told}; busiest/mean {sparkline([r.busiest_over_mean for r in reports])} "
-                    f"{max(ratios):.2f} at first, {reports[-1].busiest_over_mean:.2f} at last"),
+                    f"{max(ratios):.2f} at first, {lately:.2f} lately"),
         ("verdict", reports[-1].verdict),
     ]  # fmt: skip
 
