@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -53,6 +54,20 @@ class Schedule:
             found.append(temperature)
             temperature *= self.decay
         return found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Annealed:
+    """The settings of a strategy that anneals, as fields of its own."""
+
+    temperature: float = Schedule.temperature
+    temperature_min: float = Schedule.temperature_min
+    decay: float = Schedule.decay
+    rounds: int = Schedule.rounds
+
+    @cached_property
+    def schedule(self) -> Schedule:
+        return Schedule(self.temperature, self.temperature_min, self.decay, self.rounds)
 
 
 def anneal(

@@ -27,7 +27,6 @@ from skewless.balancing.imbalance import max_over_mean
 from skewless.balancing.loads import LoadModel, MeasuredTime
 from skewless.balancing.placement import CutOf, OwnKey, Placement
 from skewless.balancing.view import View
-from skewless.errors import ArgumentError
 from skewless.model import SIDES, Floats, Side
 
 # Shares of the mean load. What is begun at one is undone well below it.
@@ -62,9 +61,7 @@ class Auto(Balancing):
         super().__post_init__()
         self._check_above("tolerance", 0)
         for name in ("floor_ms", "noise"):
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or value < 0:
-                raise ArgumentError(name, value, "a number of at least 0")
+            self._check_at_least(name, 0)
 
     @cached_property
     def load(self) -> LoadModel:
@@ -123,12 +120,6 @@ def _is_cold(view: View, own: OwnKey, mean: float) -> bool:
     return _weight(view, own.hash) <= mean * OWN_BACK
 
 
-def _key_of(change: Change) -> int:
-    """The hash of the key that a change is about; 0 for a slot."""
-    key = change.key if isinstance(change, Move) else change.own
-    return 0 if key is None else key.hash
-
-
 class _Plan:
     """One round of proposals. Changes are tried out on a placement, one after the other; what is
     proposed in the end is the difference that they make, each key and slot once."""
@@ -179,18 +170,23 @@ class _Plan:
 
     def _difference(self) -> list[Change]:
         """Merges first, as they make room, then keys, the heaviest first, then slots."""
-        keys: list[Change] = []
+        keys: list[tuple[bool, float, Change]] = []
         slots: list[Change] = []
         for change in self._changes.values():
-            if isinstance(change, Move) and change.key is None:
+            key = change.key_hash
+            if key is None:
+                assert isinstance(change, Move)
                 source = int(self._view.instance_of[change.slot])
                 if source != change.target:
                     slots.append(replace(change, source=source))
-            elif self._differs(key := _key_of(change)):
-                keys.append(change if isinstance(change, Merge) else
-                            replace(change, source=self._source(key)))  # fmt: skip
-        keys.sort(key=lambda c: (not isinstance(c, Merge), -self._weight(_key_of(c))))
-        return keys + slots
+            elif self._differs(key):
+                if isinstance(change, Merge):
+                    keys.append((False, -self._weight(key), change))
+                else:
+                    moved = replace(change, source=self._source(key))
+                    keys.append((True, -self._weight(key), moved))
+        keys.sort(key=lambda one: one[:2])
+        return [change for _, _, change in keys] + slots
 
     def _differs(self, key: int) -> bool:
         return self._placement.own_key(key) != self._view.placement.own_key(key)
@@ -204,10 +200,11 @@ class _Plan:
     def _take(self, change: Change) -> None:
         self._changes[change.cools] = change
         self._placement = change.on(self._placement)
-        if isinstance(change, Move) and change.key is None:
+        if change.key_hash is None:
+            assert isinstance(change, Move)
             changed = (self._key_slots == change.slot).nonzero()[0].tolist()
         else:
-            at = self._view.key_index.get(_key_of(change))
+            at = self._view.key_index.get(change.key_hash)
             changed = [] if at is None else [at]
         for i in changed:
             self._homes[i] = self._home(i)

@@ -40,7 +40,8 @@ class Balancing(ABC):
 
     def __post_init__(self) -> None:
         for name, least in (
-            ("window", 1), ("patience", 1), ("cooldown", 0), ("horizon", 1), ("keys_watched", 0)
+            ("window", 1), ("patience", 1), ("cooldown", 0), ("horizon", 1), ("keys_watched", 0),
+            ("seed", 0),
         ):  # fmt: skip
             self._check_whole(name, least)
         if isinstance(self.pin, Mapping):
@@ -53,6 +54,12 @@ class Balancing(ABC):
         value = getattr(self, name)
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             raise ArgumentError(name, value, f"a whole number of at least {least}")
+
+    def _check_at_least(self, name: str, least: float) -> None:
+        value = getattr(self, name)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or not value >= least:
+            raise ArgumentError(name, value, f"a number of at least {least:g}")
 
     def _check_above(self, name: str, least: float) -> None:
         value = getattr(self, name)

@@ -9,6 +9,24 @@ from skewless.balancing.placement import OwnKey, Placement
 from skewless.model import WatchedKey
 
 
+class _OfKey:
+    """What changes of one key have in common."""
+
+    own: OwnKey
+
+    @property
+    def subject(self) -> str:
+        return f"key {self.own.value}"
+
+    @property
+    def key_hash(self) -> int | None:
+        return self.own.hash
+
+    @property
+    def cools(self) -> object:
+        return ("key", self.own.hash)
+
+
 @dataclass(frozen=True)
 class Move:
     """A slot goes to another instance; or, with a `key`, that key alone, which then has a place of
@@ -27,6 +45,11 @@ class Move:
         return f"slot {self.slot}" if self.key is None else f"key {self.key.value}"
 
     @property
+    def key_hash(self) -> int | None:
+        """The hash of the key that this is about; None for a slot."""
+        return None if self.key is None else self.key.hash
+
+    @property
     def cools(self) -> object:
         """What may not change again for a while."""
         return self.slot if self.key is None else ("key", self.key.hash)
@@ -43,7 +66,7 @@ class Move:
 
 
 @dataclass(frozen=True)
-class Split:
+class Split(_OfKey):
     """The work of a key is shared by several instances, as `own` says."""
 
     own: OwnKey
@@ -51,14 +74,6 @@ class Split:
     reason: str
 
     kind = "split"
-
-    @property
-    def subject(self) -> str:
-        return f"key {self.own.value}"
-
-    @property
-    def cools(self) -> object:
-        return ("key", self.own.hash)
 
     @property
     def targets(self) -> tuple[int, ...]:
@@ -69,7 +84,7 @@ class Split:
 
 
 @dataclass(frozen=True)
-class Merge:
+class Merge(_OfKey):
     """A key with a place of its own goes back to its slot."""
 
     own: OwnKey
@@ -77,14 +92,6 @@ class Merge:
     reason: str
 
     kind = "merge"
-
-    @property
-    def subject(self) -> str:
-        return f"key {self.own.value}"
-
-    @property
-    def cools(self) -> object:
-        return ("key", self.own.hash)
 
     @property
     def source(self) -> int:

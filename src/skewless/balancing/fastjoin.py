@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from skewless.balancing.annealing import Schedule
+from skewless.balancing.annealing import Annealed
 from skewless.balancing.base import Balancing
 from skewless.balancing.changes import Change, Move
 from skewless.balancing.greedyfit import Direction, Indices, greedy_fit, loads_after
@@ -26,7 +26,7 @@ from skewless.model import Floats, WatchedKey
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastJoin(Balancing):
+class FastJoin(Annealed, Balancing):
     """Moves keys when the heaviest instance has more than `theta` times the load of the lightest,
     load being stored times probing rows (eqs. 1 and 2). A lower `theta` balances better and moves
     more often.
@@ -58,31 +58,19 @@ class FastJoin(Balancing):
     gap_min: float = 0.0
     load_min: float = 10_000.0
     keys_watched: int = 256
-    temperature: float = 1.0
-    temperature_min: float = 1e-4
-    decay: float = 0.9
-    rounds: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_whole("seed", 0)
         self._check_above("theta", 1)
         if self.selector not in ("greedy", "annealing"):
             raise ArgumentError("selector", self.selector, "one of: 'greedy', 'annealing'")
         for name in ("gap_min", "load_min"):
-            value = getattr(self, name)
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            if not is_number or not value >= 0:
-                raise ArgumentError(name, value, "a number of at least 0")
+            self._check_at_least(name, 0)
         _ = self.schedule  # raises what is wrong with it
 
     @cached_property
     def load(self) -> LoadModel:
         return StoredTimesProbing()
-
-    @cached_property
-    def schedule(self) -> Schedule:
-        return Schedule(self.temperature, self.temperature_min, self.decay, self.rounds)
 
     def wants_change(self, view: View) -> bool:
         loads = self.load.of_instances(view, view.placement)

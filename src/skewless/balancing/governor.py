@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from skewless.balancing.base import Balancing
-from skewless.balancing.changes import Change, Merge, Move
+from skewless.balancing.changes import Change, Merge
 from skewless.balancing.imbalance import max_over_mean
 from skewless.balancing.loads import MeasuredTime
 from skewless.balancing.monitor import Monitor, Work
@@ -114,7 +114,7 @@ class Governor:
 
     def _forbidden(self, change: Change, view: View) -> str | None:
         """Why something may not be changed now, whatever it would help."""
-        if _key_of(change) in self._pinned:
+        if change.key_hash in self._pinned:
             return "pinned"
         changed = self._changed.get(change.cools)
         if changed is not None and view.batch_id - changed < self.strategy.cooldown:
@@ -144,7 +144,7 @@ class Governor:
         return None
 
     def _homes(self, change: Change) -> tuple[int, ...]:
-        key = _key_of(change)
+        key = change.key_hash
         own = None if key is None else self.placement.own_key(key)
         return () if own is None else own.instances
 
@@ -184,14 +184,8 @@ class _Tallies:
         return _Tallies(load, Tally(view, placement, MeasuredTime()))
 
 
-def _key_of(change: Change) -> int | None:
-    """The hash of the key that a change is about, if it is about one."""
-    key = change.key if isinstance(change, Move) else change.own
-    return None if key is None else key.hash
-
-
 def _rows_of(change: Change, view: View, before: Placement, after: Placement) -> int:
-    key = _key_of(change)
+    key = change.key_hash
     return moved_rows(view, before, after, frozenset() if key is None else frozenset({key}))
 
 

@@ -16,7 +16,7 @@ from functools import cached_property
 
 import numpy as np
 
-from skewless.balancing.annealing import Schedule, anneal
+from skewless.balancing.annealing import Annealed, Schedule, anneal
 from skewless.balancing.base import Balancing
 from skewless.balancing.changes import Change, Move
 from skewless.balancing.imbalance import deviation_from_mean
@@ -164,7 +164,7 @@ def _filled(loads: list[float], order: Iterable[int], room: float) -> list[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSStream(Balancing):
+class LSStream(Annealed, Balancing):
     """Moves slots when an instance deviates from the mean load by more than `alpha` times the mean
     (eq. 13). A lower `alpha` balances better and moves more often.
 
@@ -187,14 +187,9 @@ class LSStream(Balancing):
     slots_per_instance: int = 32
     batch_ms: float = 1000.0
     keys_watched: int = 8
-    temperature: float = 1.0
-    temperature_min: float = 1e-4
-    decay: float = 0.9
-    rounds: int = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_whole("seed", 0)
         self._check_whole("slots_per_instance", 1)
         self._check_above("alpha", 0)
         self._check_above("batch_ms", 0)
@@ -205,10 +200,6 @@ class LSStream(Balancing):
     @cached_property
     def load(self) -> WeightedResources:
         return WeightedResources(self.gamma)
-
-    @cached_property
-    def schedule(self) -> Schedule:
-        return Schedule(self.temperature, self.temperature_min, self.decay, self.rounds)
 
     @property
     def slots_wanted(self) -> int:

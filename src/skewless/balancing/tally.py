@@ -122,9 +122,8 @@ class Tally:
                 values[source] -= of_slots[change.slot]
                 values[target] += of_slots[change.slot]
             return
-        changed = change.key if isinstance(change, Move) else change.own
-        assert changed is not None  # a move of a slot has been dealt with
-        key = changed.hash
+        key = change.key_hash
+        assert key is not None  # a move of a slot has been dealt with
         at = self._view.key_index.get(key)
         if at is None:
             return

@@ -88,13 +88,13 @@ class Meter:
         for name, values in self._figures(low, high).items():
             slots[name] = np.zeros(len(touched))
             np.add.at(slots[name], np.searchsorted(touched, slot), values)
-        keys = self._heaviest()
+        keys, figures = self._heaviest()
         return {
             "slot": touched.tolist(),
             "slots": {name: values.tolist() for name, values in slots.items()},
             "key": [int(key) for key in keys],
             "value": [self._describe(key) for key in keys],
-            "keys": {name: values.tolist() for name, values in self._figures(keys, keys).items()},
+            "keys": {name: values.tolist() for name, values in figures.items()},
         }
 
     def _pieces(self) -> tuple[UInts, UInts, Ints]:
@@ -110,7 +110,8 @@ class Meter:
                 slot.append(mine)
         return np.concatenate(low), np.concatenate(high), np.concatenate(slot)
 
-    def _heaviest(self) -> UInts:
+    def _heaviest(self) -> tuple[UInts, dict[str, Floats]]:
+        """The keys that stand out, and their figures."""
         candidates = [self._own]
         for probed in self._probed:
             pairs = np.diff(probed.pairs)
@@ -118,15 +119,13 @@ class Meter:
                 heaviest_keys(frozen(probed.hashes), frozen(pairs), self.keys_watched)
             )
         keys = np.unique(np.concatenate(candidates))
-        weight = self._weights(keys)
-        weight[np.isin(keys, self._own)] = np.inf
-        kept = np.argsort(-weight, kind="stable")[: self.keys_watched + len(self._own)]
-        return np.sort(keys[kept])
-
-    def _weights(self, keys: UInts) -> Floats:
         figures = self._figures(keys, keys)
         names = [f"{what}_{side}" for what in ("probing", "pairs") for side in SIDES]
-        return sum((figures[name] for name in names), np.zeros(len(keys)))
+        weight = sum((figures[name] for name in names), np.zeros(len(keys)))
+        weight[np.isin(keys, self._own)] = np.inf
+        heaviest = np.argsort(-weight, kind="stable")[: self.keys_watched + len(self._own)]
+        kept = np.sort(heaviest)
+        return keys[kept], {name: values[kept] for name, values in figures.items()}
 
     def _figures(self, low: UInts, high: UInts) -> dict[str, Floats]:
         """Figures of ranges of hashes."""
