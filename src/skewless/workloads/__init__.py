@@ -1,7 +1,18 @@
 """Seeded generators of skewed streams: the same arguments give the same rows, on any machine."""
 
+from skewless.workloads.flows import Flows
+from skewless.workloads.hashtags import Hashtags
 from skewless.workloads.hilbert import hilbert_index, hilbert_xy
 from skewless.workloads.ride_hailing import City, write_batches
 from skewless.workloads.zipf import ZipfKeys, zipf_streams
 
-__all__ = ["City", "ZipfKeys", "hilbert_index", "hilbert_xy", "write_batches", "zipf_streams"]
+__all__ = [
+    "City",
+    "Flows",
+    "Hashtags",
+    "ZipfKeys",
+    "hilbert_index",
+    "hilbert_xy",
+    "write_batches",
+    "zipf_streams",
+]
