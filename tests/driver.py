@@ -23,7 +23,8 @@ import pyarrow as pa
 from skewless import faults
 from skewless.balancing.base import Balancing
 from skewless.joining.ingest import ingest
-from skewless.joining.runtime import JoinRuntime, run_instance, staging_folder
+from skewless.joining.lifecycle import staging_folder
+from skewless.joining.runtime import JoinRuntime, run_instance
 from skewless.model import SIDES, Arrival, BatchPlan, BatchReport, JoinSpec, Side
 from skewless.routing import Hash, Routing
 from tests.oracle import Answer, Row, Tables, multiset, rows_of

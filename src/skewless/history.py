@@ -24,7 +24,8 @@ SCHEMA = """
                            reason: string, accepted: boolean, rows: long>>,
     verdict string, slots map<string, array<double>>,
     keys array<struct<hash: decimal(20, 0), value: string, slot: long, own: boolean>>,
-    key_figures map<string, array<double>>, busiest_over_mean double
+    key_figures map<string, array<double>>, rows_third long, intermediates long,
+    busiest_over_mean double
 """
 
 

@@ -6,7 +6,7 @@ A join is described once by a `JoinSpec`. State is a list of `SegmentInfo`. A ba
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from decimal import Decimal
 from enum import Enum
@@ -110,7 +110,7 @@ class JoinSpec:
     output: tuple[OutputColumn, ...]
     drop_null_times: bool = False
 
-    def side(self, side: Side) -> SideSpec:
+    def side(self, side: str) -> SideSpec:
         return self.left if side == "left" else self.right
 
     @property
@@ -123,7 +123,7 @@ class JoinSpec:
             return self.lower_us, self.upper_us
         return -self.upper_us, -self.lower_us
 
-    def keep_after_us(self, side: Side, watermark_us: int) -> int:
+    def keep_after_us(self, side: str, watermark_us: int) -> int:
         """Rows of `side` older than this can meet no row at or after the watermark."""
         after = watermark_us - self.upper_us if side == "left" else watermark_us + self.lower_us
         return max(after, -FAR_US)
@@ -164,7 +164,7 @@ class SegmentInfo:
     """
 
     name: str
-    side: Side
+    side: str
     rows: int
     bytes: int
     crc32: int
@@ -293,7 +293,7 @@ class BatchPlan:
     batch_id: int
     root: str
     watermark_us: int
-    keep_after_us: dict[Side, int]
+    keep_after_us: Mapping[str, int]
     routing: RoutingTable
     new: tuple[RunRef, ...]
     old: tuple[SegmentInfo, ...]
@@ -432,6 +432,9 @@ class BatchReport:
     `matches` are pairs that fit keys and times, before `where`. `duration_ms` is the sum of the
     phases up to the commit, which is written after the report. `slots` has the figures of every
     slot, `key_figures` those of the heaviest `keys`; `verdict` sums up how even the work is.
+
+    An aggregation has one input, the left; its `matches` are results, and an instance's `pairs` are
+    partial results. A three-way join has a third input, and `intermediates` in its state.
     """
 
     batch_id: int
@@ -455,6 +458,8 @@ class BatchReport:
     slots: Figures | None = field(default=None, compare=False)
     keys: tuple[WatchedKey, ...] = ()
     key_figures: Figures | None = field(default=None, compare=False)
+    rows_third: int = 0
+    intermediates: int = 0
 
     @property
     def busiest_over_mean(self) -> float:

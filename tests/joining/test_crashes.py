@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from skewless import faults
 from skewless.joining.ingest import PROBES
-from skewless.joining.runtime import REPORTS, STAGED
+from skewless.joining.lifecycle import REPORTS, STAGED
 from skewless.routing import Broadcast, ContRand, Hash
 from skewless.state import compaction
 from skewless.state.commits import CommitLog

@@ -21,7 +21,8 @@ from skewless.errors import (
 )
 from skewless.joining import runtime
 from skewless.joining.ingest import PROBES
-from skewless.joining.runtime import REPORTS, STAGED, JoinRuntime, heaviest
+from skewless.joining.lifecycle import REPORTS, STAGED
+from skewless.joining.runtime import JoinRuntime, heaviest
 from skewless.model import Arrival, HeavyKey, JoinSpec, KeyShare
 from skewless.routing import Broadcast, ContRand, Hash
 from skewless.state import commits, compaction

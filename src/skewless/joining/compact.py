@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,7 +11,7 @@ import pyarrow as pa
 from skewless import faults
 from skewless.joining.kernels import frozen, sort_order
 from skewless.joining.two_way import Run
-from skewless.model import FAR_US, BatchPlan, JoinSpec, SegmentInfo
+from skewless.model import FAR_US, SIDES, BatchPlan, JoinSpec, SegmentInfo
 from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentCache, write_segment
 
@@ -20,12 +21,39 @@ SEGMENT_ROWS_MAX = 8_000_000  # keeps a column of strings below Arrow's 2 GiB
 def compact(
     spec: JoinSpec, plan: BatchPlan, instance: int, cache: SegmentCache
 ) -> Iterator[SegmentInfo]:
-    """Rewrite this instance's share of every group that the plan says; leave out what is late or
+    """An instance's share of a two-way join's compactions."""
+    layout = Layout(
+        {side: spec.side(side).schema for side in SIDES},
+        {side: spec.side(side).time for side in SIDES},
+        plan.keep_after_us,
+    )
+    share = (instance, plan.routing.instances)
+    return compact_groups(Folder(plan.root), plan.compact, share, layout, plan.batch_id, cache)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What segments of each side look like: columns, which of them is the time, and from when on
+    rows are still needed."""
+
+    schemas: Mapping[str, pa.Schema]
+    time_index: Mapping[str, int | None]
+    keep_after_us: Mapping[str, int]
+
+
+def compact_groups(
+    folder: Folder,
+    groups: Sequence[Sequence[SegmentInfo]],
+    share: tuple[int, int],
+    layout: Layout,
+    batch_id: int,
+    cache: SegmentCache,
+) -> Iterator[SegmentInfo]:
+    """Rewrite a share, number i of n, of every group of segments; leave out what is late or
     expired. The sources stay as they are until a commit no longer lists them."""
-    folder = Folder(plan.root)
-    for group in plan.compact:
+    for group in groups:
         side = group[0].side
-        rows = _gather(spec, plan, instance, cache, group)
+        rows = _gather(folder, group, share, layout, cache)
         if rows is None:
             continue
         for begin in range(0, len(rows), SEGMENT_ROWS_MAX):
@@ -38,30 +66,28 @@ def compact(
             yield write_segment(
                 folder,
                 side,
-                spec.side(side).schema,
+                layout.schemas[side],
                 piece,
                 floor_us=-FAR_US,
                 level=max(s.level for s in group) + 1,
-                batch_id=plan.batch_id,
+                batch_id=batch_id,
             )
-            faults.reach("compaction.written", plan.batch_id)
+            faults.reach("compaction.written", batch_id)
 
 
 def _gather(
-    spec: JoinSpec,
-    plan: BatchPlan,
-    instance: int,
+    folder: Folder,
+    group: Sequence[SegmentInfo],
+    share: tuple[int, int],
+    layout: Layout,
     cache: SegmentCache,
-    group: tuple[SegmentInfo, ...],
 ) -> Rows | None:
-    folder, side = Folder(plan.root), group[0].side
-    sources = [cache.rows(folder, segment, spec.side(side).time) for segment in group]
+    side = group[0].side
+    sources = [cache.rows(folder, segment, layout.time_index[side]) for segment in group]
     kept: list[Run] = []
-    for segment, rows, (begin, end) in zip(
-        group, sources, _shares(sources, instance, plan.routing.instances), strict=True
-    ):
+    for segment, rows, (begin, end) in zip(group, sources, shares_of(sources, *share), strict=True):
         run = Run(rows.hashes, rows.times, rows.columns, 0).slice(begin, end)
-        kept.append(_alive(run, max(segment.floor_us, plan.keep_after_us[side])))
+        kept.append(_alive(run, max(segment.floor_us, layout.keep_after_us[side])))
     kept = [run for run in kept if len(run)]
     if not kept:
         return None
@@ -76,7 +102,7 @@ def _gather(
     return Rows(hashes[order], times[order], [_one_array(c) for c in columns])
 
 
-def _shares(sources: list[Rows], instance: int, instances: int) -> list[tuple[int, int]]:
+def shares_of(sources: list[Rows], instance: int, instances: int) -> list[tuple[int, int]]:
     """The range of each source that falls to an instance: what lies between two rows of the largest
     source, by hash and time. So work is even even where one key is most of the state."""
     largest = max(sources, key=len)

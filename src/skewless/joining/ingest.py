@@ -47,7 +47,7 @@ def _ingest_some(batches: list[pa.RecordBatch], spec: JoinSpec, side: Side, root
     this = spec.side(side)
     arrived = pa.concat_batches(batches)
     rows = arrived.num_rows
-    arrived, bad, time_max_us = _without_unusable(arrived, this)
+    arrived, bad, time_max_us = without_unusable(arrived, this)
     null_keys, null_times, nan_bands = bad
     if (null_times and not spec.drop_null_times) or not arrived.num_rows:
         # The driver refuses the batch, or there is nothing to keep.
@@ -56,11 +56,11 @@ def _ingest_some(batches: list[pa.RecordBatch], spec: JoinSpec, side: Side, root
     cells = (
         keys.cells_of(arrived.column(this.bands[0].index), this.bands[0]) if this.bands else None
     )
-    stored, cells = _sorted_rows(arrived, this, cells)
+    stored, cells = sorted_rows(arrived, this, cells)
     segment = write_segment(
         folder, side, this.schema, stored, floor_us=-FAR_US, level=0, batch_id=-1
     )
-    probe_file = None if cells is None else _write_probes(folder, segment, stored, this, cells)
+    probe_file = None if cells is None else write_probes(folder, segment, stored, this, cells)
     return Arrival(
         side=side,
         segment=segment,
@@ -70,11 +70,11 @@ def _ingest_some(batches: list[pa.RecordBatch], spec: JoinSpec, side: Side, root
         null_times=null_times,
         nan_bands=nan_bands,
         time_max_us=time_max_us,
-        heavy_keys=_heavy_keys(stored, this),
+        heavy_keys=heavy_keys_of(stored, this),
     )
 
 
-def _without_unusable(
+def without_unusable(
     arrived: pa.RecordBatch, side: SideSpec
 ) -> tuple[pa.RecordBatch, tuple[int, int, int], int | None]:
     """Take out the rows that can match nothing: without a time, without a key, NaN in a band.
@@ -106,7 +106,7 @@ def _drop_nulls(arrived: pa.RecordBatch, columns: list[int]) -> tuple[pa.RecordB
     return kept, arrived.num_rows - kept.num_rows
 
 
-def _sorted_rows(
+def sorted_rows(
     arrived: pa.RecordBatch, side: SideSpec, cells: Ints | None
 ) -> tuple[Rows, Ints | None]:
     hashes = keys.hash_keys([arrived.column(k.index) for k in side.keys], side, cells)
@@ -118,7 +118,7 @@ def _sorted_rows(
     return Rows(hashes[order], times[order], columns), sorted_cells
 
 
-def _write_probes(
+def write_probes(
     folder: Folder, segment: SegmentInfo, stored: Rows, side: SideSpec, cells: Ints
 ) -> str:
     """A band row probes several cells: a file lists (hash of cell, row), sorted like a segment."""
@@ -132,7 +132,7 @@ def _write_probes(
     return name
 
 
-def _heavy_keys(stored: Rows, side: SideSpec) -> tuple[HeavyKey, ...]:
+def heavy_keys_of(stored: Rows, side: SideSpec) -> tuple[HeavyKey, ...]:
     begins, lengths = longest_runs(frozen(stored.hashes), HEAVY_KEYS)
     least = max(2, int(len(stored) * HEAVY_SHARE_MIN))
     found = [

@@ -39,6 +39,14 @@ def _is_bytes(kind: pa.DataType) -> bool:
     return any(check(kind) for check in checks)
 
 
+def is_key_type(kind: pa.DataType) -> bool:
+    """Whether values of a type can be compared for equality as keys."""
+    checks = (pt.is_boolean, pt.is_integer, pt.is_floating, pt.is_decimal128, pt.is_string,
+              pt.is_binary, pt.is_large_string, pt.is_large_binary, pt.is_date32,
+              pt.is_timestamp, pt.is_duration, pt.is_time64)  # fmt: skip
+    return any(check(kind) for check in checks)
+
+
 def words(column: pa.Array, kind: pa.DataType) -> list[UInts]:
     """A fixed-width column without nulls as 64-bit words that are equal where values are.
     As in Spark, NaN equals NaN and -0.0 equals 0.0 in a key."""

@@ -12,13 +12,10 @@ to `ingest`, asks for a plan, has every instance work by it with `run_instance`,
 from __future__ import annotations
 
 import json
-import logging
 import time
-import uuid
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,21 +26,29 @@ from skewless.balancing.governor import Governor
 from skewless.balancing.monitor import Work
 from skewless.balancing.placement import OwnKey, Placement
 from skewless.balancing.verdict import verdict
-from skewless.errors import ArgumentError, DataError, StateAccessError, StateDamagedError
+from skewless.errors import ArgumentError
 from skewless.joining.compact import compact
 from skewless.joining.ingest import PROBES
 from skewless.joining.keys import hash_of_value
+from skewless.joining.lifecycle import (
+    NEVER_US,
+    REPORTS,
+    STAGED,
+    StateRuntime,
+    log,
+    refuse_null_times,
+)
 from skewless.joining.meter import slot_of
 from skewless.joining.reports import load_report
 from skewless.joining.two_way import InstanceJoin
 from skewless.model import (
-    FAR_US,
     SIDES,
     Arrival,
     BatchPlan,
     BatchReport,
     Decision,
     Floats,
+    HeavyKey,
     InstanceLoad,
     JoinSpec,
     KeyShare,
@@ -54,30 +59,18 @@ from skewless.model import (
     Side,
 )
 from skewless.routing import Routing
-from skewless.state.commits import COMMITS, Commit, CommitLog, claim
+from skewless.state.commits import Commit
 from skewless.state.compaction import choose_compactions, expired
 from skewless.state.files import Folder
-from skewless.state.history import HISTORY, write_report
-from skewless.state.publish import publish
-from skewless.state.segments import SEGMENTS, SegmentCache, verify_segment
+from skewless.state.segments import SegmentCache
 
-log = logging.getLogger("skewless")
-
-REPORTS = "reports"
-STAGED = "staged"
 HEAVY_KEYS_TOLD = 10
-NEVER_US = -FAR_US
 
-_cache = SegmentCache()
+CACHE = SegmentCache()
 
 Told = tuple[InstanceLoad, dict[str, Any]]  # by one instance
 NOTHING_MEASURED: dict[str, Any] = {"slot": [], "slots": {}, "key": [], "value": [], "keys": {}}
 KEYS_WATCHED = 8  # per instance, where nothing depends on it
-
-
-def staging_folder(batch_id: int) -> str:
-    """Where the output files of a batch wait for its commit."""
-    return f"{STAGED}/{batch_id:012d}"
 
 
 def run_instance(spec: JoinSpec, plan: BatchPlan, instance: int) -> Iterator[pa.RecordBatch]:
@@ -85,11 +78,11 @@ def run_instance(spec: JoinSpec, plan: BatchPlan, instance: int) -> Iterator[pa.
     it twice gives the same rows and does no harm."""
     faults.reach("instance.begun", plan.batch_id)
     folder = Folder(plan.root)
-    join = InstanceJoin(spec, plan, instance, _cache)
+    join = InstanceJoin(spec, plan, instance, CACHE)
     yield from join.results()
     faults.reach("instance.joined", plan.batch_id)
     begun = time.perf_counter()
-    compacted = [s.to_json() for s in compact(spec, plan, instance, _cache)]
+    compacted = [s.to_json() for s in compact(spec, plan, instance, CACHE)]
     compact_ms = (time.perf_counter() - begun) * 1000
     report = {
         "load": asdict(join.load),
@@ -98,8 +91,17 @@ def run_instance(spec: JoinSpec, plan: BatchPlan, instance: int) -> Iterator[pa.
         "compact_ms": compact_ms,
     }
     folder.write_atomically(f"{plan.report_folder}/{instance}.json", json.dumps(report).encode())
-    _cache.keep_only(folder, {s.name for s in (*plan.old, *(r.segment for r in plan.new))})
+    CACHE.keep_only(folder, {s.name for s in (*plan.old, *(r.segment for r in plan.new))})
     faults.reach("instance.reported", plan.batch_id)
+
+
+class HeavyKeysTold(Protocol):
+    """What a task tells of its rows' keys."""
+
+    @property
+    def rows(self) -> int: ...
+    @property
+    def heavy_keys(self) -> tuple[HeavyKey, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -111,8 +113,10 @@ class Balance:
     verdict: str
 
 
-class JoinRuntime:
-    """The state of one join. `keep_commits` is how many batches one can go back to."""
+class JoinRuntime(StateRuntime):
+    """The state of one join."""
+
+    transient = (PROBES, REPORTS, STAGED)
 
     def __init__(
         self,
@@ -121,19 +125,14 @@ class JoinRuntime:
         routing: Routing | Balancing,
         instances: int,
         slots: int,
-        keep_commits: int = 10,
-        keep_history: int = 1000,
+        **keeping: int,
     ) -> None:
-        self.folder = Folder(root)
+        lates_us: dict[str, int] = {side: spec.side(side).late_us for side in SIDES}
+        super().__init__(root, spec.fingerprint(), lates_us, **keeping)
         self.spec = spec
         self._routing, self._instances, self._slots = routing, instances, slots
-        self._keep_commits, self._keep_history = max(keep_commits, 2), keep_history
-        self._commits = CommitLog(self.folder)
-        self._kept: dict[int, set[str]] = {}
-        self.last: Commit | None = None
         self._governor: Governor | None = None
         self._table = self._start_table()
-        self.is_open = False
 
     def _start_table(self, last: Commit | None = None) -> RoutingTable:
         """The routing to begin with: a balanced join goes on from where its last commit left it, if
@@ -162,31 +161,6 @@ class JoinRuntime:
             pinned[key] = OwnKey(key, told, slot_of(key, self._slots), here, here)
         return pinned
 
-    def open(self) -> None:
-        """Make or check the state folder; finish what a crash left unfinished."""
-        self.folder.make()
-        self._check_writable()
-        for name in (COMMITS, SEGMENTS, PROBES, REPORTS, STAGED, HISTORY):
-            self.folder.make(name)
-        claim(self.folder, self.spec.fingerprint())
-        ids = self._commits.batch_ids()
-        self._kept = {i: {s.name for s in self._commits.read(i).segments} for i in ids}
-        self.last = self._commits.read(ids[-1]) if ids else None
-        if self.last is not None:
-            self._adopt(self.last)
-        self._clean_orphans()
-        self.is_open = True
-
-    def _check_writable(self) -> None:
-        probe = f".probe-{uuid.uuid4().hex}"
-        try:
-            self.folder.write(probe, b"skewless")
-            size = self.folder.size(probe)
-        finally:
-            self.folder.delete(probe)
-        if size != 8:
-            raise StateAccessError(f"cannot store a file in {self.folder.root}: is the disk full?")
-
     def _adopt(self, last: Commit) -> None:
         if last.slots != self._slots:
             log.warning(
@@ -195,19 +169,6 @@ class JoinRuntime:
             )  # fmt: skip
             self._slots = last.slots
         self._table = self._start_table(last)
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda s: verify_segment(self.folder, s), last.segments))
-        publish(self.folder, last)
-
-    def _clean_orphans(self) -> None:
-        """Remove what no commit refers to: left over from crashes and repeated tasks."""
-        referred = set().union(*self._kept.values()) if self._kept else set()
-        for name in self.folder.list(SEGMENTS):
-            if f"{SEGMENTS}/{name}" not in referred:
-                self.folder.delete(f"{SEGMENTS}/{name}")
-        for transient in (PROBES, REPORTS, STAGED):
-            self.folder.delete_folder(transient)
-            self.folder.make(transient)
 
     @property
     def routing_table(self) -> RoutingTable:
@@ -217,37 +178,6 @@ class JoinRuntime:
     def placement(self) -> Placement | None:
         """Where the work of the next batch is, if it is balanced."""
         return None if self._governor is None else self._governor.placement
-
-    def is_done(self, batch_id: int) -> bool:
-        """Whether a batch is committed already: then it is replayed and must change nothing."""
-        if self.last is None:
-            if batch_id > 0:
-                raise StateDamagedError(
-                    f"Spark's log is at batch {batch_id}, but {self.folder.root} holds no commit. "
-                    "Restore the state folder, or start with a new checkpointLocation."
-                )
-            return False
-        if batch_id not in (self.last.batch_id, self.last.batch_id + 1):
-            # Spark repeats at most its last batch. Skipping older ones would lose new rows unseen.
-            raise StateDamagedError(
-                f"Spark's log is at batch {batch_id}, but the last commit in {self.folder.root} is "
-                f"of batch {self.last.batch_id}. Restore the whole checkpoint folder from one "
-                "point in time, or start with a new checkpointLocation."
-            )
-        return batch_id <= self.last.batch_id
-
-    def watermark_us(self) -> int:
-        """The watermark for the next batch: the lesser of what the sides have reached."""
-        if self.last is None:
-            return NEVER_US
-        return self._watermark(self.last.watermark_us, self.last.time_max_us)
-
-    def _watermark(self, before: int, time_max_us: dict[Side, int | None]) -> int:
-        reached = [
-            NEVER_US if (seen := time_max_us[side]) is None else seen - self.spec.side(side).late_us
-            for side in SIDES
-        ]
-        return max(before, min(reached))
 
     def plan(self, batch_id: int, arrivals: Sequence[Arrival]) -> BatchPlan:
         """What every instance is to do in this batch."""
@@ -260,8 +190,6 @@ class JoinRuntime:
             if a.segment is not None
         )
         old = () if self.last is None else self.last.segments
-        report_folder = f"{REPORTS}/{batch_id:012d}-{uuid.uuid4().hex}"
-        self.folder.make(report_folder)
         return BatchPlan(
             batch_id=batch_id,
             root=self.folder.root,
@@ -271,7 +199,7 @@ class JoinRuntime:
             new=new,
             old=old,
             compact=choose_compactions(list(old)),
-            report_folder=report_folder,
+            report_folder=self._new_report_folder(batch_id),
             keys_watched=(
                 KEYS_WATCHED if isinstance(self._routing, Routing) else self._routing.keys_watched
             ),
@@ -282,15 +210,9 @@ class JoinRuntime:
             return
         for side in SIDES:
             count = sum(a.null_times for a in arrivals if a.side == side)
-            if count:
-                this = self.spec.side(side)
-                assert this.time is not None
-                name = this.schema.field(this.time).name
-                who = "1 row" if count == 1 else f"{count} rows"
-                raise DataError(
-                    f"{who} of the {side} input without event time (column {name!r} is null). "
-                    'Filter such rows out, or pass on_null_time="drop" to drop and count them.'
-                )
+            this = self.spec.side(side)
+            if count and this.time is not None:
+                refuse_null_times(count, f"{side} input", this.schema.field(this.time).name)
 
     def commit(
         self,
@@ -309,15 +231,13 @@ class JoinRuntime:
         commit = self._next_commit(plan, arrivals, compacted, moves)
         phases = dict(phases_ms or {})
         report = self._report(plan, arrivals, commit, loads, phases, balance)
-        write_report(self.folder, report)
-        faults.reach("history.written", plan.batch_id)
-        self._commits.write(commit)
-        self.last = commit
+        self._save(commit, report)
         if self._governor is not None and any(d.accepted for d in balance.decisions):
             self._table = self._governor.placement.table(plan.routing.strategy)
-        self._kept[commit.batch_id] = {s.name for s in commit.segments}
-        publish(self.folder, commit)
-        self._clean_up(plan, arrivals, rewritten)
+        written = {a.segment.name for a in arrivals if a.segment is not None}
+        written |= {s.name for s in rewritten}
+        written |= {a.probe_file for a in arrivals if a.probe_file is not None}
+        self._clean_up(plan.batch_id, written, [plan.report_folder])
         faults.reach("cleanup.done", plan.batch_id)
         log.debug("batch %d committed in %.1f ms", plan.batch_id,
                   (time.perf_counter() - begun) * 1000)  # fmt: skip
@@ -369,17 +289,13 @@ class JoinRuntime:
         compacted: list[SegmentInfo] | None,
         moves: Sequence[tuple[str, str]],
     ) -> Commit:
-        time_max: dict[Side, int | None] = {}
-        for side in SIDES:
-            seen = [a.time_max_us for a in arrivals if a.side == side and a.time_max_us is not None]
-            before = None if self.last is None else self.last.time_max_us[side]
-            time_max[side] = max([*seen, *([] if before is None else [before])], default=None)
+        time_max = self._time_max_us((a.side, a.time_max_us) for a in arrivals)
         watermark = self._watermark(plan.watermark_us, time_max)
         replaced = {s.name for group in plan.compact for s in group}
         alive = [s for s in plan.old if compacted is None or s.name not in replaced]
         alive += compacted or []
         alive += [r.segment for r in plan.new if r.segment.time_max_us >= r.segment.floor_us]
-        keep_after = {s: self.spec.keep_after_us(s, watermark) for s in SIDES}
+        keep_after: dict[str, int] = {s: self.spec.keep_after_us(s, watermark) for s in SIDES}
         return Commit(
             batch_id=plan.batch_id,
             watermark_us=watermark,
@@ -428,31 +344,8 @@ class JoinRuntime:
             key_figures=balance.load.key_figures,
         )
 
-    def _clean_up(
-        self, plan: BatchPlan, arrivals: Sequence[Arrival], rewritten: list[SegmentInfo]
-    ) -> None:
-        """Delete what no kept commit refers to any more. Failing to is no reason to stop."""
-        try:
-            for old in sorted(self._kept)[: -self._keep_commits]:
-                self._commits.delete(old)
-                gone = self._kept.pop(old)
-                for name in gone - set().union(*self._kept.values()):
-                    self.folder.delete(name)
-            written = [a.segment for a in arrivals if a.segment is not None] + rewritten
-            for name in {s.name for s in written} - self._kept[plan.batch_id]:
-                self.folder.delete(name)
-            for arrival in arrivals:
-                if arrival.probe_file is not None:
-                    self.folder.delete(arrival.probe_file)
-            self.folder.delete_folder(plan.report_folder)
-            self.folder.delete_folder(staging_folder(plan.batch_id))
-            if plan.batch_id >= self._keep_history:
-                self.folder.delete(f"{HISTORY}/{plan.batch_id - self._keep_history:012d}.json")
-        except OSError as error:
-            log.warning("could not clean up behind batch %d: %s", plan.batch_id, error)
 
-
-def heaviest(arrivals: Sequence[Arrival]) -> tuple[KeyShare, ...]:
+def heaviest(arrivals: Sequence[HeavyKeysTold]) -> tuple[KeyShare, ...]:
     """The heaviest keys of a batch by their share of its rows, both sides together."""
     rows: dict[str, int] = {}
     for arrival in arrivals:

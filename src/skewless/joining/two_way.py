@@ -88,7 +88,7 @@ class _Tally:
     matches: int = 0
     own_rows: int = 0
     own_pairs: int = 0
-    late: dict[Side, int] = field(default_factory=lambda: {"left": 0, "right": 0})
+    late: dict[str, int] = field(default_factory=lambda: {"left": 0, "right": 0})
 
 
 class _Clock:

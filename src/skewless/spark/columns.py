@@ -15,6 +15,7 @@ from pyspark.sql.types import StringType
 
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
+from skewless.joining.keys import is_key_type
 from skewless.model import Band, BandColumn, KeyColumn, OutputColumn, SideSpec
 
 DAY_US = 86_400_000_000
@@ -105,17 +106,10 @@ def resolve_keys(
 
 
 def _key_type(left: Input, a: int, right: Input, b: int) -> pa.DataType:
-    for side, index in ((left, a), (right, b)):
-        kind = side.fields[index].dataType
-        if isinstance(kind, StringType) and getattr(kind, "collation", "UTF8_BINARY") not in (
-            None,
-            "UTF8_BINARY",
-        ):
-            raise ColumnError(
-                "on", side.told(index), "strings compared by their bytes (collation UTF8_BINARY)"
-            )
+    refuse_collation(left, a, "on")
+    refuse_collation(right, b, "on")
     common = _common_type(left.type_of(a), right.type_of(b))
-    if common is None or not _is_key_type(common):
+    if common is None or not is_key_type(common):
         raise ColumnError(
             "on",
             f"{left.told(a)} with {right.told(b)}",
@@ -126,11 +120,12 @@ def _key_type(left: Input, a: int, right: Input, b: int) -> pa.DataType:
     return common
 
 
-def _is_key_type(kind: pa.DataType) -> bool:
-    checks = (pt.is_boolean, pt.is_integer, pt.is_floating, pt.is_decimal128, pt.is_string,
-              pt.is_binary, pt.is_large_string, pt.is_large_binary, pt.is_date32,
-              pt.is_timestamp, pt.is_duration, pt.is_time64)  # fmt: skip
-    return any(check(kind) for check in checks)
+def refuse_collation(this: Input, index: int, argument: str) -> None:
+    kind = this.fields[index].dataType
+    plain = (None, "UTF8_BINARY")
+    if isinstance(kind, StringType) and getattr(kind, "collation", None) not in plain:
+        accepted = "strings compared by their bytes (collation UTF8_BINARY)"
+        raise ColumnError(argument, this.told(index), accepted)
 
 
 def _common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:

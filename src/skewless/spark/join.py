@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import atexit
 import json
-import shutil
-import tempfile
-import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
 
-from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from skewless.balancing import Auto, Balancing
@@ -24,12 +17,10 @@ from skewless.joining.runtime import JoinRuntime
 from skewless.model import FAR_US, UNBOUNDED, Arrival, JoinSpec, OutputColumn, SideSpec
 from skewless.routing import Routing
 from skewless.spark import columns
-from skewless.spark.query import Result
+from skewless.spark.described import Described, numbered, parallelism, parse_size
+from skewless.spark.query import BatchDriver, JoinDriver, matches_of
+from skewless.spark.sinks import Sink
 from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_function
-from skewless.state.files import qualify
-
-if TYPE_CHECKING:
-    from skewless.spark.writer import JoinWriter
 
 HOWS = ("inner",)
 NULL_TIMES = ("error", "drop")
@@ -103,9 +94,9 @@ def join(
     lower, upper = _parse_within(within)
     spec = JoinSpec(left_side, right_side, lower, upper, output, on_null_time == "drop")
     schema = _schema(a, b, output)
-    count, ranges = _parse_sizes(instances, slots)
+    count, ranges = parse_size("instances", instances), parse_size("slots", slots)
     routing = _parse_balance(balance, spec, count)
-    matches = Joined(left, right, spec, Result(schema), schema, routing, count, ranges)
+    matches = Joined(left, schema, (), right, spec, schema, routing, count, ranges)
     return matches if where is None else matches.where(where)
 
 
@@ -143,92 +134,35 @@ def _schema(a: columns.Input, b: columns.Input, output: Sequence[OutputColumn]) 
 
 
 @dataclass(frozen=True)
-class Joined:
+class Joined(Described):
     """A join that is described but not running: write it with `writeStream`, or, when the inputs
     are static, take the result with `toDF`."""
 
-    left: DataFrame
     right: DataFrame
     spec: JoinSpec
-    result: Result
-    schema: StructType
+    match_schema: StructType
     routing: Routing | Balancing
     instances: int | None
     slots: int | None
 
-    @property
-    def columns(self) -> list[str]:
-        return list(self.schema.names)
+    output_modes_told = "'append': a join only ever adds rows"
 
     @property
-    def isStreaming(self) -> bool:
-        return bool(self.left.isStreaming)
+    def left(self) -> DataFrame:
+        return self.frame
 
-    @property
-    def sparkSession(self) -> SparkSession:
-        return self.left.sparkSession
-
-    def where(self, condition: str | Column) -> Joined:
-        """The join with a further condition over its columns."""
-        return self._then("where", condition)
-
-    def select(self, *columns: str | Column) -> Joined:
-        """The join with these columns, as `DataFrame.select`."""
-        return self._then("select", *columns)
-
-    def selectExpr(self, *expressions: str) -> Joined:
-        """The join with these SQL expressions as columns, as `DataFrame.selectExpr`: for instance
-        ``selectExpr("cast(cell as string) key", "to_json(struct(*)) value")`` for Kafka."""
-        return self._then("selectExpr", *expressions)
-
-    def _then(self, method: str, *arguments: Any) -> Joined:
-        """Have Spark analyse the step on an empty result, so that a mistake shows now."""
-        nothing: list[Any] = []
-        empty = self.sparkSession.createDataFrame(nothing, self.schema)
-        try:
-            schema = getattr(empty, method)(*arguments).schema
-        except (PySparkException, TypeError) as error:
-            why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
-            accepted = f"valid over the columns {', '.join(self.columns)} ({why})"
-            told = ", ".join(map(str, arguments))
-            raise ArgumentError(method, told, accepted) from error
-        result = replace(self.result, steps=(*self.result.steps, (method, arguments)))
-        return replace(self, result=result, schema=schema)
-
-    @property
-    def writeStream(self) -> JoinWriter:
-        """A writer with the methods of PySpark's DataStreamWriter."""
-        from skewless.spark.writer import JoinWriter
-
-        if not self.isStreaming:
-            raise ArgumentError("writeStream", "static inputs", "used on streams; see toDF()")
-        return JoinWriter(self)
-
-    def toDF(self, workdir: str | None = None) -> DataFrame:
-        """Join static inputs to the end and return the result.
-
-        The sorted inputs lie in `workdir` as long as the result is in use; on a cluster it must be
-        a folder that all machines reach. Default: a temporary folder, removed when Python exits.
-        """
-        if self.isStreaming:
-            raise ArgumentError("toDF", "streaming inputs", "used on static ones; see writeStream")
-        if workdir is None:
-            root = tempfile.mkdtemp(prefix="skewless-")
-            atexit.register(shutil.rmtree, root, ignore_errors=True)
-        else:
-            root = f"{qualify(workdir)}/{uuid.uuid4().hex}"
+    def _whole_result(self, root: str) -> DataFrame:
         runtime = self.runtime(root)
         runtime.open()
-        session = self.sparkSession
         arrivals = [Arrival.from_json(json.loads(r[0])) for r in self.arrivals(root).collect()]
         plan = runtime.plan(0, arrivals)
-        return self.result.of(session, self.spec, plan)
+        return self.shaped(matches_of(self.sparkSession, self.spec, plan, self.match_schema))
 
     def arrivals(self, root: str) -> DataFrame:
         """The first half of a batch: both inputs sorted and stored, one row per segment. A side
         uses no more tasks than the session can run at once: more would only make more files."""
         tasks = parallelism(self.sparkSession)
-        left, right = (_numbered(f).coalesce(tasks) for f in (self.left, self.right))
+        left, right = (numbered(f).coalesce(tasks) for f in (self.left, self.right))
         left = left.mapInArrow(ingest_function(self.spec, "left", root), ARRIVAL_SCHEMA)
         right = right.mapInArrow(ingest_function(self.spec, "right", root), ARRIVAL_SCHEMA)
         return left.unionAll(right)
@@ -240,23 +174,9 @@ class Joined:
         slots = self.slots or min(default, SLOTS_MAX)
         return JoinRuntime(root, self.spec, self.routing, instances, slots, **options)
 
-
-def _numbered(frame: DataFrame) -> DataFrame:
-    """The same columns by number: `mapInArrow` looks them up by name and takes a dot in a name for
-    a field of a struct."""
-    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
-
-
-_parallelism: dict[int, int] = {}
-
-
-def parallelism(session: SparkSession) -> int:
-    """How many tasks the session runs at once, asked so that it works under Spark Connect too."""
-    key = id(session)
-    if key not in _parallelism:
-        ids = session.range(0, 1 << 16).select(F.spark_partition_id().alias("p"))
-        _parallelism[key] = int(ids.agg(F.max("p")).collect()[0][0]) + 1
-    return _parallelism[key]
+    def driver(self, root: str, sink: Sink, mode: str | None, **keeping: int) -> BatchDriver:
+        runtime = self.runtime(root, **keeping)
+        return JoinDriver(runtime, sink, self.match_schema, self.steps)
 
 
 def _parse_within(within: object) -> tuple[int, int]:
@@ -318,14 +238,3 @@ def _parse_balance(balance: object, spec: JoinSpec, instances: int | None) -> Ro
             accepted = f"{{key: instance}}, instances from 0 to {instances - 1}"
             raise ArgumentError("pin", {value: instance}, accepted)
     return balance
-
-
-def _parse_sizes(instances: object, slots: object) -> tuple[int | None, int | None]:
-    sizes: list[int | None] = []
-    for name, value in (("instances", instances), ("slots", slots)):
-        if value is not None and (
-            not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65_536
-        ):
-            raise ArgumentError(name, value, "a whole number from 1 to 65536, or None")
-        sizes.append(value)
-    return sizes[0], sizes[1]

@@ -9,55 +9,42 @@ from __future__ import annotations
 import json
 import threading
 import time
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from skewless import faults
+from skewless.joining.lifecycle import StateRuntime
 from skewless.joining.runtime import JoinRuntime
 from skewless.model import Arrival, BatchPlan, JoinSpec
+from skewless.spark.described import Steps, with_steps
 from skewless.spark.lock import CheckpointLock
-from skewless.spark.sinks import Sink
-from skewless.spark.workers import join_function
+from skewless.spark.sinks import Moves, Sink
+from skewless.spark.workers import ArrowFunction, join_function
+
+Json = dict[str, Any]
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_ROWS_DEFAULT = "10000"
 ARROW_ROWS_WANTED = "20000"  # fewer, larger hand-overs between Spark and Python
 
 
-@dataclass(frozen=True)
-class Result:
-    """The shape of the result: the columns of a match, and what is done to them in Catalyst
-    afterwards, as (name of a DataFrame method, its arguments)."""
+class BatchDriver(ABC):
+    """Called by `foreachBatch` with the result of job 1. Spark Connect sends it to the server: it
+    is pickled by its fields, before any batch is at work."""
 
-    match_schema: StructType
-    steps: tuple[tuple[str, tuple[Any, ...]], ...] = ()
-
-    def of(self, session: SparkSession, spec: JoinSpec, plan: BatchPlan) -> DataFrame:
-        """The result of a planned batch, as a DataFrame of one task per instance."""
-        count = plan.routing.instances
-        instances = session.range(0, count, 1, count)
-        return self.shaped(instances.mapInArrow(join_function(spec, plan), self.match_schema))
-
-    def shaped(self, matches: DataFrame) -> DataFrame:
-        for method, arguments in self.steps:
-            matches = getattr(matches, method)(*arguments)
-        return matches
-
-
-class BatchDriver:
-    """Called by `foreachBatch` with the result of job 1."""
-
-    def __init__(self, runtime: JoinRuntime, result: Result, sink: Sink) -> None:
-        self._runtime, self._result, self._sink = runtime, result, sink
+    def __init__(self, runtime: StateRuntime, sink: Sink) -> None:
+        self.runtime, self._sink = runtime, sink
         self._at_work = threading.Lock()
         self._closed = False
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        # Spark Connect sends the driver to the server, where no batch is at work yet.
-        return BatchDriver, (self._runtime, self._result, self._sink)
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in vars(self).items() if k != "_at_work"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state, _at_work=threading.Lock())
 
     def close(self) -> None:
         """Wait for a batch at work, and take no other: a stopped query must not commit after its
@@ -72,29 +59,68 @@ class BatchDriver:
 
     def _process(self, arrived: DataFrame, batch_id: int) -> None:
         faults.reach("batch.begun", batch_id)
-        if not self._runtime.is_open:
-            CheckpointLock(self._runtime.folder).acquire()  # held as long as this process lives
-            self._runtime.open()
-        if self._runtime.is_done(batch_id):
+        if not self.runtime.is_open:
+            CheckpointLock(self.runtime.folder).acquire()  # held as long as this process lives
+            self.runtime.open()
+        if self.runtime.is_done(batch_id):
             return
-        clock = _Clock()
+        clock = Clock()
         session = arrived.sparkSession
-        arrivals = [Arrival.from_json(json.loads(row[0])) for row in arrived.collect()]
+        told = [json.loads(row[0]) for row in arrived.collect()]
         clock.lap("ingest")
-        plan = self._runtime.plan(batch_id, arrivals)
-        clock.lap("plan")
-        faults.reach("sink.begun", batch_id)
-        matches = self._result.of(session, self._runtime.spec, plan)
-        moves = self._sink.write(matches, batch_id)
-        faults.reach("sink.staged", batch_id)
-        clock.lap("join and write")
-        self._runtime.commit(plan, arrivals, moves, clock.laps)
+        self._work(session, told, batch_id, clock)
         if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:
             # This is the query's own copy of the session, and it plans the batches to come.
             session.conf.set(ARROW_ROWS, ARROW_ROWS_WANTED)
 
+    @abstractmethod
+    def _work(self, session: SparkSession, told: list[Json], batch_id: int, clock: Clock) -> None:
+        """Do all of a batch that comes after the rows have arrived, up to its commit."""
 
-class _Clock:
+    def _write(self, result: DataFrame, batch_id: int) -> Moves:
+        faults.reach("sink.begun", batch_id)
+        moves = self._sink.write(result, batch_id)
+        faults.reach("sink.staged", batch_id)
+        return moves
+
+
+class JoinDriver(BatchDriver):
+    """A batch of a two-way join: plan, join and write, commit."""
+
+    runtime: JoinRuntime
+
+    def __init__(
+        self, runtime: JoinRuntime, sink: Sink, match_schema: StructType, steps: Steps
+    ) -> None:
+        super().__init__(runtime, sink)
+        self._match_schema, self._steps = match_schema, steps
+
+    def _work(self, session: SparkSession, told: list[Json], batch_id: int, clock: Clock) -> None:
+        arrivals = [Arrival.from_json(t) for t in told]
+        plan = self.runtime.plan(batch_id, arrivals)
+        clock.lap("plan")
+        matches = matches_of(session, self.runtime.spec, plan, self._match_schema)
+        moves = self._write(with_steps(matches, self._steps), batch_id)
+        clock.lap("join and write")
+        self.runtime.commit(plan, arrivals, moves, clock.laps)
+
+
+def matches_of(
+    session: SparkSession, spec: JoinSpec, plan: BatchPlan, schema: StructType
+) -> DataFrame:
+    """The matches of a planned batch, as a DataFrame of one task per instance."""
+    count = plan.routing.instances
+    return per_instance(session, count, join_function(spec, plan), schema)
+
+
+def per_instance(
+    session: SparkSession, count: int, function: ArrowFunction, schema: StructType | str
+) -> DataFrame:
+    """One task per instance, which gets the instance's number."""
+    return session.range(0, count, 1, count).mapInArrow(function, schema)
+
+
+class Clock:
     """Splits the time of a batch into phases."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skewless.joining.runtime import staging_folder
+from skewless.joining.lifecycle import staging_folder
 from skewless.state.files import Folder, qualify
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"})
@@ -26,11 +26,16 @@ Moves = list[tuple[str, str]]
 class Sink(Protocol):
     """Takes the result of each batch; returns the (staged, final) names of files to be shown."""
 
+    shows_empty: bool
+    """Whether a batch without results is to be written, too, where that is known beforehand."""
+
     def write(self, result: DataFrame, batch_id: int) -> Moves: ...
 
 
 class FileSink:
     """Files in a folder. `root` is the state folder as skewless names it, `spark_root` as Spark."""
+
+    shows_empty = False
 
     def __init__(
         self,
@@ -70,6 +75,8 @@ def _final_name(name: str, batch_id: int) -> str:
 class SourceSink:
     """Any data source that Spark can write a batch to."""
 
+    shows_empty = False
+
     def __init__(
         self, source: str, options: dict[str, Any], partition_by: list[str], path: str | None
     ) -> None:
@@ -86,6 +93,8 @@ class SourceSink:
 
 class TableSink:
     """A table of the catalog; it is made by the first batch if it does not exist."""
+
+    shows_empty = False
 
     def __init__(
         self, table: str, source: str | None, options: dict[str, Any], partition_by: list[str]
@@ -106,6 +115,8 @@ class TableSink:
 class ConsoleSink:
     """Shows the first rows of each batch, as Spark's console sink does."""
 
+    shows_empty = True
+
     def __init__(self, rows: int, truncate: bool) -> None:
         self._rows, self._truncate = rows, truncate
 
@@ -121,6 +132,8 @@ class ConsoleSink:
 
 class MemorySink:
     """A temporary view of the session that started the query, named as the query."""
+
+    shows_empty = False
 
     def __init__(self, session: SparkSession, name: str, schema: StructType) -> None:
         self._session, self._name = session, name
@@ -142,6 +155,8 @@ class MemorySink:
 
 class ForeachBatchSink:
     """A user's function. It gets the batch id, by which it can tell a repeated batch."""
+
+    shows_empty = True
 
     def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
         self._function = function

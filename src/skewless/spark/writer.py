@@ -1,4 +1,4 @@
-"""`joined.writeStream`: PySpark's DataStreamWriter, as far as a join can be written."""
+"""`writeStream` of a result: PySpark's DataStreamWriter, as far as it fits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.lock import CheckpointLock
-from skewless.spark.query import BatchDriver
 from skewless.spark.sinks import (
     FILE_FORMATS,
     ConsoleSink,
@@ -28,7 +27,7 @@ from skewless.spark.sinks import (
 from skewless.state.files import STATE_FOLDER, Folder, qualify
 
 if TYPE_CHECKING:
-    from skewless.spark.join import Joined
+    from skewless.spark.described import Described
 
 CHECKPOINT = "checkpointLocation"
 OWN_OPTIONS = {"skewless.keepcommits": "keep_commits", "skewless.keephistory": "keep_history"}
@@ -36,59 +35,61 @@ TRANSIENT = frozenset({"memory", "console", "noop"})  # Spark, too, lets these g
 TRIGGERS = ("processingTime", "once", "availableNow")
 
 
-class JoinWriter:
+class ResultWriter:
     """Collects where and how to write; `start` begins.
 
     Options of its own: ``skewless.keepCommits`` (default 10), how many batches of state can be gone
     back to, and ``skewless.keepHistory`` (default 1000), how many batch reports are kept.
     """
 
-    def __init__(self, joined: Joined) -> None:
-        self._joined = joined
+    def __init__(self, described: Described) -> None:
+        self._described = described
         self._format: str | None = None
         self._options: dict[str, Any] = {}
         self._partition_by: list[str] = []
         self._query_name: str | None = None
+        self._mode: str | None = None
         self._trigger: dict[str, Any] = {}
         self._function: Callable[[DataFrame, int], None] | None = None
 
-    def format(self, source: str) -> JoinWriter:
+    def format(self, source: str) -> ResultWriter:
         self._format = source
         return self
 
-    def option(self, key: str, value: Any) -> JoinWriter:
+    def option(self, key: str, value: Any) -> ResultWriter:
         name = key.lower()
         if name.startswith("skewless.") and name not in OWN_OPTIONS:
             raise ArgumentError("option", key, "skewless.keepCommits or skewless.keepHistory")
         self._options = {k: v for k, v in self._options.items() if k.lower() != name} | {key: value}
         return self
 
-    def options(self, **options: Any) -> JoinWriter:
+    def options(self, **options: Any) -> ResultWriter:
         for key, value in options.items():
             self.option(key, value)
         return self
 
-    def partitionBy(self, *names: Any) -> JoinWriter:
+    def partitionBy(self, *names: Any) -> ResultWriter:
         flat = list(names[0]) if len(names) == 1 and isinstance(names[0], list | tuple) else names
         for name in flat:
-            if name not in self._joined.columns:
-                accepted = f"a column of the result: {', '.join(self._joined.columns)}"
+            if name not in self._described.columns:
+                accepted = f"a column of the result: {', '.join(self._described.columns)}"
                 raise ColumnError("partitionBy", name, accepted)
         self._partition_by = list(flat)
         return self
 
-    def outputMode(self, mode: str) -> JoinWriter:
-        if str(mode).lower() != "append":
-            raise ArgumentError("outputMode", mode, "'append': a join only ever adds rows")
+    def outputMode(self, mode: str) -> ResultWriter:
+        if str(mode).lower() not in self._described.output_modes:
+            raise ArgumentError("outputMode", mode, self._described.output_modes_told)
+        self._mode = str(mode).lower()
         return self
 
-    def queryName(self, name: str) -> JoinWriter:
+    def queryName(self, name: str) -> ResultWriter:
         if not isinstance(name, str) or not name.strip():
             raise ArgumentError("queryName", name, "a name that is not empty")
         self._query_name = name
         return self
 
-    def trigger(self, **trigger: Any) -> JoinWriter:
+    def trigger(self, **trigger: Any) -> ResultWriter:
         if len(trigger) != 1 or next(iter(trigger)) not in TRIGGERS:
             raise ArgumentError(
                 "trigger",
@@ -98,7 +99,7 @@ class JoinWriter:
         self._trigger = trigger
         return self
 
-    def foreachBatch(self, function: Callable[[DataFrame, int], None]) -> JoinWriter:
+    def foreachBatch(self, function: Callable[[DataFrame, int], None]) -> ResultWriter:
         if not callable(function):
             raise ArgumentError("foreachBatch", function, "a function of (DataFrame, batch id)")
         self._function = function
@@ -137,15 +138,14 @@ class JoinWriter:
         }
         sink = make_sink(root, spark_root)
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
-        remote = type(self._joined.sparkSession).__module__.startswith("pyspark.sql.connect")
+        remote = type(self._described.sparkSession).__module__.startswith("pyspark.sql.connect")
         lock = CheckpointLock(Folder(root))
         try:
-            runtime = self._joined.runtime(root, **keeping)
+            driver = self._described.driver(root, sink, self._mode, **keeping)
             if not remote:
                 lock.acquire()
-                runtime.open()
-            driver = BatchDriver(runtime, self._joined.result, sink)
-            writer = self._joined.arrivals(root).writeStream.foreachBatch(driver)
+                driver.runtime.open()
+            writer = self._described.arrivals(root).writeStream.foreachBatch(driver)
             writer = writer.option(CHECKPOINT, checkpoint)
             if self._query_name is not None:
                 writer = writer.queryName(self._query_name)
@@ -165,7 +165,9 @@ class JoinWriter:
         given = self._get(CHECKPOINT)
         if given:
             return str(given)
-        default = self._joined.sparkSession.conf.get("spark.sql.streaming.checkpointLocation", None)
+        default = self._described.sparkSession.conf.get(
+            "spark.sql.streaming.checkpointLocation", None
+        )
         if default:
             return f"{default}/{self._query_name}" if self._query_name else self._refuse(default)
         if self._function is None and self._format in TRANSIENT:
@@ -203,7 +205,9 @@ class JoinWriter:
         if source == "memory":
             if self._query_name is None:
                 raise ArgumentError("queryName", None, "given: the memory sink names its view so")
-            return MemorySink(self._joined.sparkSession, self._query_name, self._joined.schema)
+            return MemorySink(
+                self._described.sparkSession, self._query_name, self._described.schema
+            )
         self._check_installed(source)
         return SourceSink(source, options, self._partition_by, None if path is None else str(path))
 
@@ -212,7 +216,7 @@ class JoinWriter:
         or not without options, is no matter here. The error has no one type: it comes from the JVM
         or from a Connect server."""
         try:
-            self._joined.sparkSession.read.format(source).load()
+            self._described.sparkSession.read.format(source).load()
         except Exception as error:
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 known = ", ".join([*sorted(FILE_FORMATS), "console", "memory", "noop"])
@@ -220,7 +224,7 @@ class JoinWriter:
                 raise ArgumentError("format", source, accepted) from error
 
     def _default_format(self) -> str:
-        return self._joined.sparkSession.conf.get("spark.sql.sources.default") or "parquet"
+        return self._described.sparkSession.conf.get("spark.sql.sources.default") or "parquet"
 
 
 def _positive(key: str, value: Any) -> int:

@@ -13,12 +13,36 @@ from typing import Any
 
 from skewless import faults
 from skewless.errors import CheckpointMismatchError, StateDamagedError, StateFormatError
-from skewless.model import SegmentInfo, Side
+from skewless.model import SegmentInfo
 from skewless.state.files import Folder
 
 FORMAT = 1
 COMMITS = "commits"
 QUERY_FILE = "query.json"
+
+
+@dataclass(frozen=True)
+class GrouperFile:
+    """What a grouper knows, as a file: the grouper of input task `task`, or of the driver (-1)."""
+
+    task: int
+    name: str
+    bytes: int
+    crc32: int
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """How an aggregation divides its rows, and what its groupers have learned."""
+
+    strategy: str
+    instances: int
+    groupers: tuple[GrouperFile, ...] = ()
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Grouping:
+        groupers = tuple(GrouperFile(**g) for g in data["groupers"])
+        return Grouping(data["strategy"], data["instances"], groupers)
 
 
 @dataclass(frozen=True)
@@ -33,19 +57,28 @@ class Commit:
 
     batch_id: int
     watermark_us: int
-    time_max_us: dict[Side, int | None]
+    time_max_us: dict[str, int | None]
     slots: int
     instances: int
     strategy: str
     segments: tuple[SegmentInfo, ...]
     publish: tuple[tuple[str, str], ...] = ()
     placement: dict[str, Any] | None = None  # of a balanced join, for the next batch
+    grouping: Grouping | None = None  # of an aggregation, for the next batch
+
+    @property
+    def files(self) -> set[str]:
+        """The files that must live as long as this commit."""
+        groupers = () if self.grouping is None else self.grouping.groupers
+        return {s.name for s in self.segments} | {g.name for g in groupers if g.name}
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Commit:
         data = dict(data)
         data["segments"] = tuple(SegmentInfo.from_json(s) for s in data["segments"])
         data["publish"] = tuple((staged, final) for staged, final in data["publish"])
+        if data.get("grouping") is not None:
+            data["grouping"] = Grouping.from_json(data["grouping"])
         return Commit(**data)
 
 

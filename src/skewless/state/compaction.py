@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from skewless.model import SIDES, SegmentInfo
+from skewless.model import SegmentInfo
 
 FAN_IN = 8
 GENERATION_ROWS_MAX = 16_000_000  # larger ones stay: rewriting them would stall a batch
@@ -18,7 +18,8 @@ GENERATION_ROWS_MAX = 16_000_000  # larger ones stay: rewriting them would stall
 def choose_compactions(segments: list[SegmentInfo]) -> tuple[tuple[SegmentInfo, ...], ...]:
     """Groups of segments to be rewritten in the next batch, at most one per side: the lowest level
     that is due, so that a batch is never burdened with two."""
-    return tuple(group for side in SIDES if (group := _due(segments, side)))
+    sides = sorted({segment.side for segment in segments})
+    return tuple(group for side in sides if (group := _due(segments, side)))
 
 
 def _due(segments: list[SegmentInfo], side: str) -> tuple[SegmentInfo, ...]:

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from skewless import faults
 from skewless.errors import StateDamagedError, StateFormatError
-from skewless.model import SegmentInfo, Side
+from skewless.model import SegmentInfo
 from skewless.state.files import Folder
 
 FORMAT = b"1"
@@ -47,16 +47,17 @@ class Rows:
 
 def write_segment(
     folder: Folder,
-    side: Side,
+    side: str,
     schema: pa.Schema,
     rows: Rows,
     *,
     floor_us: int,
     level: int,
     batch_id: int,
+    place: str = SEGMENTS,
 ) -> SegmentInfo:
-    """Write sorted rows as a new segment."""
-    name = f"{SEGMENTS}/{side}-{uuid.uuid4().hex}.arrow"
+    """Write rows as a new segment. `place` is another folder for rows that are not state."""
+    name = f"{place}/{side}-{uuid.uuid4().hex}.arrow"
     fields = [HASH_FIELD, *(schema.field(i) for i in range(len(schema)))]
     described = pa.schema(fields, metadata={FORMAT_KEY: FORMAT})
     batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
@@ -70,8 +71,8 @@ def write_segment(
         rows=len(rows),
         bytes=data.size,
         crc32=zlib.crc32(data),
-        hash_min=int(rows.hashes[0]),
-        hash_max=int(rows.hashes[-1]),
+        hash_min=int(rows.hashes.min()),
+        hash_max=int(rows.hashes.max()),
         time_min_us=int(rows.times.min()),
         time_max_us=int(rows.times.max()),
         floor_us=floor_us,
