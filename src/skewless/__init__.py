@@ -12,31 +12,63 @@ Importing skewless does not import pyspark; building a join does.
 
 from __future__ import annotations
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 from skewless import errors
+from skewless.aggregating.accumulator import Accumulator
+from skewless.aggregating.distinct import ApproxDistinct
+from skewless.aggregating.quantile import Quantile
 from skewless.balancing import Auto, FastJoin, LSStream, NoBalancing
 from skewless.history import history
 from skewless.model import UNBOUNDED, BatchReport, band
-from skewless.routing import Broadcast, ContRand, Hash
+from skewless.routing import (
+    PKG,
+    BatchAware,
+    Broadcast,
+    ContRand,
+    DAGreedy,
+    Dalton,
+    DChoices,
+    Hash,
+    KeyGrouping,
+    PdStream,
+    ShuffleGrouping,
+    WChoices,
+)
 
 if TYPE_CHECKING:
+    from skewless.spark.aggregate import Aggregated, aggregate
     from skewless.spark.join import Joined, join
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Accumulator",
+    "Aggregated",
+    "ApproxDistinct",
     "Auto",
+    "BatchAware",
     "BatchReport",
     "Broadcast",
     "ContRand",
+    "DAGreedy",
+    "DChoices",
+    "Dalton",
     "FastJoin",
     "Hash",
     "Joined",
+    "KeyGrouping",
     "LSStream",
     "NoBalancing",
+    "PKG",
+    "PdStream",
+    "Quantile",
+    "ShuffleGrouping",
     "UNBOUNDED",
+    "WChoices",
     "__version__",
+    "aggregate",
     "band",
     "errors",
     "history",
@@ -44,9 +76,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name in ("join", "Joined"):
-        from skewless.spark import join as module
+_LATE = {"Aggregated": "aggregate", "aggregate": "aggregate", "Joined": "join", "join": "join"}
 
+
+def __getattr__(name: str) -> Any:
+    if name in _LATE:
+        module = importlib.import_module(f"skewless.spark.{_LATE[name]}")
         return getattr(module, name)
     raise AttributeError(f"module 'skewless' has no attribute {name!r}")

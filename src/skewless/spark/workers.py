@@ -1,4 +1,4 @@
-"""What runs inside Spark's Python workers: the two halves of a batch, as `mapInArrow` functions."""
+"""What runs inside Spark's Python workers: the steps of a batch, as `mapInArrow` functions."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ import stat
 from collections.abc import Callable, Iterator
 
 import pyarrow as pa
+from pyspark import TaskContext
 
+from skewless.aggregating.accumulate import accumulate
+from skewless.aggregating.finish import finish
+from skewless.aggregating.ingest import ingest_rows
+from skewless.aggregating.spec import AccumulatePlan, AggregateSpec, FinishPlan
 from skewless.joining.ingest import ingest
-from skewless.joining.runtime import run_instance
+from skewless.joining.runtime import CACHE, run_instance
 from skewless.model import BatchPlan, JoinSpec, Side
+from skewless.routing import Grouping
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -48,6 +54,51 @@ def join_function(spec: JoinSpec, plan: BatchPlan) -> ArrowFunction:
         settle()
 
     return join_task
+
+
+def ingest_rows_function(
+    spec: AggregateSpec, grouping: Grouping, instances: int, root: str
+) -> ArrowFunction:
+    """Rows of an aggregation in, one row per file out."""
+    schema = spec.input.schema
+
+    def ingest_rows_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        talk_at_once()
+        context = TaskContext.get()
+        task = 0 if context is None else context.partitionId()
+        typed = (_as_schema(b, schema) for b in batches)
+        for arrived in ingest_rows(typed, spec, grouping, instances, task, root):
+            yield pa.record_batch({"arrival": [json.dumps(arrived.to_json())]})
+        settle()
+
+    return ingest_rows_task
+
+
+def accumulate_function(spec: AggregateSpec, plan: AccumulatePlan) -> ArrowFunction:
+    """The number of an instance in, what it tells of its partial results out."""
+
+    def accumulate_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        talk_at_once()
+        for batch in batches:
+            for instance in batch.column(0).to_pylist():
+                told = accumulate(spec, plan, instance, CACHE).to_json()
+                yield pa.record_batch({"arrival": [json.dumps(told)]})
+        settle()
+
+    return accumulate_task
+
+
+def finish_function(spec: AggregateSpec, plan: FinishPlan) -> ArrowFunction:
+    """The number of an instance in, its results out."""
+
+    def finish_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        talk_at_once()
+        for batch in batches:
+            for instance in batch.column(0).to_pylist():
+                yield from finish(spec, plan, instance, CACHE)
+        settle()
+
+    return finish_task
 
 
 def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -1,0 +1,1 @@
+"""Keyed aggregation: partial results per instance, merged when a window closes."""

@@ -1,0 +1,143 @@
+"""Drives an aggregation without Spark, the way the streaming query does. What Spark would carry
+between processes is carried through JSON and pickle here, too."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from skewless.aggregating.accumulate import accumulate
+from skewless.aggregating.finish import finish
+from skewless.aggregating.ingest import ingest_rows
+from skewless.aggregating.runtime import AggregateRuntime
+from skewless.aggregating.spec import (
+    Accumulated,
+    AccumulatePlan,
+    AggregateSpec,
+    FinishPlan,
+    Mode,
+    RowsArrived,
+)
+from skewless.joining.lifecycle import staging_folder
+from skewless.model import BatchReport
+from skewless.routing import BatchAware, Grouping
+from skewless.state.segments import SegmentCache
+
+Task = list[pa.RecordBatch]
+Batch = Sequence[Task]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What may change when a query is started again."""
+
+    grouping: Grouping = field(default_factory=BatchAware)
+    instances: int = 2
+    mode: Mode = "append"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one batch: its results, and its report (none if it was committed before)."""
+
+    results: pa.Table
+    report: BatchReport | None
+
+
+class AggregateDriver:
+    """One query, from its first start on."""
+
+    def __init__(
+        self,
+        root: Path | str,
+        spec: AggregateSpec,
+        setup: Setup | None = None,
+        output: Path | None = None,
+        **options: int,
+    ) -> None:
+        self.root, self.spec, self.setup = str(root), spec, setup or Setup()
+        self._output, self._options = output, options
+        self.reopen()
+
+    def reopen(self, setup: Setup | None = None) -> None:
+        """Start again from what is on disk; all else is forgotten."""
+        self.setup = setup or self.setup
+        self.runtime = AggregateRuntime(
+            self.root,
+            self.spec,
+            self.setup.grouping,
+            self.setup.instances,
+            self.setup.mode,
+            **self._options,
+        )
+        self.runtime.open()
+
+    def ingest(self, batch: Batch, *, twice: bool = False) -> list[RowsArrived]:
+        found: list[RowsArrived] = []
+        for number, task in enumerate(batch):
+            for _ in range(2 if twice else 1):
+                told = self._ingest_task(task, number)
+            found += told
+        return found
+
+    def _ingest_task(self, task: Task, number: int) -> list[RowsArrived]:
+        spec, grouping = pickle.loads(pickle.dumps((self.spec, self.setup.grouping)))
+        arrived = ingest_rows(iter(task), spec, grouping, self.setup.instances, number, self.root)
+        told = [json.dumps(a.to_json()) for a in arrived]
+        return [RowsArrived.from_json(json.loads(text)) for text in told]
+
+    def accumulate(self, plan: AccumulatePlan, *, twice: bool = False) -> list[Accumulated]:
+        found = []
+        for instance in range(plan.instances):
+            for _ in range(2 if twice else 1):
+                spec, mine = pickle.loads(pickle.dumps((self.spec, plan)))
+                told = accumulate(spec, mine, instance, SegmentCache()).to_json()
+            found.append(Accumulated.from_json(json.loads(json.dumps(told))))
+        return found
+
+    def finish(self, plan: FinishPlan | None, *, twice: bool = False) -> list[list[pa.RecordBatch]]:
+        found = []
+        for instance in range(0 if plan is None else plan.instances):
+            for _ in range(2 if twice else 1):
+                spec, mine = pickle.loads(pickle.dumps((self.spec, plan)))
+                part = list(finish(spec, mine, instance, SegmentCache()))
+            found.append(part)
+        return found
+
+    def run(self, batch_id: int, batch: Batch, *, twice: bool = False) -> Outcome:
+        """One batch from beginning to end, or nothing if it was committed before."""
+        schema = self.spec.output_schema()
+        if self.runtime.is_done(batch_id):
+            return Outcome(schema.empty_table(), None)
+        arrivals = self.ingest(batch, twice=twice)
+        plan = self.runtime.plan(batch_id, arrivals)
+        told = self.accumulate(plan, twice=twice)
+        finishing = self.runtime.finish_plan(plan, arrivals, told)
+        parts = self.finish(finishing, twice=twice)
+        moves = [] if self._output is None else self._stage(batch_id, parts)
+        report = self.runtime.commit(plan, finishing, arrivals, told, moves)
+        return Outcome(pa.Table.from_batches([b for p in parts for b in p], schema), report)
+
+    def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
+        moves = []
+        self.runtime.folder.make(staging_folder(batch_id))
+        for number, part in enumerate(parts):
+            staged = f"{staging_folder(batch_id)}/{number}.arrow"
+            with pa.ipc.new_file(
+                self.runtime.folder.path(staged), self.spec.output_schema()
+            ) as out:
+                for batch in part:
+                    out.write_batch(batch)
+            moves.append((staged, str(self._output / f"{batch_id}-{number}.arrow")))
+        return moves
+
+    def published(self) -> pa.Table:
+        """What a reader of the output folder sees."""
+        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
+        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
+        return pa.concat_tables([self.spec.output_schema().empty_table(), *tables])
