@@ -21,7 +21,7 @@ from skewless.aggregating.distinct import ApproxDistinct
 from skewless.aggregating.quantile import Quantile
 from skewless.balancing import Auto, FastJoin, LSStream, NoBalancing
 from skewless.history import history
-from skewless.model import UNBOUNDED, BatchReport, band
+from skewless.model import UNBOUNDED, BatchReport, band, equal
 from skewless.routing import (
     PKG,
     BatchAware,
@@ -36,10 +36,12 @@ from skewless.routing import (
     ShuffleGrouping,
     WChoices,
 )
+from skewless.three_way.strategies import Tree, TriJoin
 
 if TYPE_CHECKING:
     from skewless.spark.aggregate import Aggregated, aggregate
     from skewless.spark.join import Joined, join
+    from skewless.spark.join3 import Joined3, join3
 
 __version__ = "0.1.0"
 
@@ -58,6 +60,7 @@ __all__ = [
     "FastJoin",
     "Hash",
     "Joined",
+    "Joined3",
     "KeyGrouping",
     "LSStream",
     "NoBalancing",
@@ -65,18 +68,29 @@ __all__ = [
     "PdStream",
     "Quantile",
     "ShuffleGrouping",
+    "Tree",
+    "TriJoin",
     "UNBOUNDED",
     "WChoices",
     "__version__",
     "aggregate",
     "band",
+    "equal",
     "errors",
     "history",
     "join",
+    "join3",
 ]
 
 
-_LATE = {"Aggregated": "aggregate", "aggregate": "aggregate", "Joined": "join", "join": "join"}
+_LATE = {
+    "Aggregated": "aggregate",
+    "Joined": "join",
+    "Joined3": "join3",
+    "aggregate": "aggregate",
+    "join": "join",
+    "join3": "join3",
+}
 
 
 def __getattr__(name: str) -> Any:

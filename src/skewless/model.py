@@ -62,6 +62,23 @@ def band(left: str, right: str, width: object) -> Band:
 
 
 @dataclass(frozen=True)
+class Equal:
+    """A condition ``left = right`` of a three-way join as the user wrote it; made by `sk.equal`."""
+
+    left: str
+    right: str
+
+
+def equal(left: str, right: str) -> Equal:
+    """Join rows whose columns are equal. In `sk.join3` columns begin with their input.
+
+    >>> equal("r.user", "s.user")
+    Equal(left='r.user', right='s.user')
+    """
+    return Equal(left, right)
+
+
+@dataclass(frozen=True)
 class KeyColumn:
     """A column compared for equality: where it is in its side, and the type both sides share."""
 

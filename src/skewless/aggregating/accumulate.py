@@ -224,7 +224,7 @@ def _compact(
 def open_rows(rows: Rows, begin: int, end: int, closed_to_us: int) -> Rows:
     """The partial results of a range of rows whose windows began after a time."""
     times = rows.times[begin:end]
-    keep = np.flatnonzero(times > -(1<<62))
+    keep = np.flatnonzero(times > closed_to_us)
     if len(keep) == end - begin:
         sliced = [c.slice(begin, end - begin) for c in rows.columns]
         return Rows(rows.hashes[begin:end], times, sliced)

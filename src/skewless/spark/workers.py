@@ -21,6 +21,10 @@ from skewless.joining.ingest import ingest
 from skewless.joining.runtime import CACHE, run_instance
 from skewless.model import BatchPlan, JoinSpec, Side
 from skewless.routing import Grouping
+from skewless.three_way.ingest import ingest_stream
+from skewless.three_way.instance import run_pairs, run_three
+from skewless.three_way.spec import ThreePlan, ThreeSpec
+from skewless.three_way.strategies import ThreeStrategy, Tree
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -99,6 +103,47 @@ def finish_function(spec: AggregateSpec, plan: FinishPlan) -> ArrowFunction:
         settle()
 
     return finish_task
+
+
+def ingest_stream_function(spec: ThreeSpec, stream: int, root: str) -> ArrowFunction:
+    """Rows of one stream of a three-way join in, one row per piece out."""
+    schema = spec.streams[stream].schema
+
+    def ingest_stream_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        talk_at_once()
+        typed = (_as_schema(b, schema) for b in batches)
+        for arrived in ingest_stream(typed, spec, stream, root):
+            yield pa.record_batch({"arrival": [json.dumps(arrived.to_json())]})
+        settle()
+
+    return ingest_stream_task
+
+
+def triples_function(spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy) -> ArrowFunction:
+    """The number of an instance in, its triples out."""
+
+    def triples_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        talk_at_once()
+        for batch in batches:
+            for instance in batch.column(0).to_pylist():
+                yield from run_three(spec, plan, strategy, instance)
+        settle()
+
+    return triples_task
+
+
+def pairs_function(spec: ThreeSpec, plan: ThreePlan, strategy: Tree) -> ArrowFunction:
+    """The number of an instance in, what it tells of the pairs it has made out."""
+
+    def pairs_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        talk_at_once()
+        for batch in batches:
+            for instance in batch.column(0).to_pylist():
+                told = run_pairs(spec, plan, strategy, instance).to_json()
+                yield pa.record_batch({"arrival": [json.dumps(told)]})
+        settle()
+
+    return pairs_task
 
 
 def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -1,0 +1,1 @@
+"""Joining three streams at once: chains and cycles, by equality and by distance."""

@@ -1,0 +1,194 @@
+"""Rows of some streams bound together, and how they find their partner in a further stream."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skewless.joining import keys
+from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen, match_ranges, sort_order
+from skewless.model import FAR_US
+from skewless.three_way.spec import Edge, Tally, ThreeSpec
+
+PAIRS_PER_CHUNK = 1 << 16
+ROWS_TOGETHER = 1 << 15  # small results are put together before they probe again
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Combinations of rows: for each stream that is bound its columns and times, row by row."""
+
+    columns: dict[int, list[pa.Array]]
+    times: dict[int, Ints]
+
+    def __len__(self) -> int:
+        return len(next(iter(self.times.values())))
+
+    def take(self, rows: Ints) -> Bound:
+        indices = pa.array(rows)
+        return Bound(
+            {x: [c.take(indices) for c in columns] for x, columns in self.columns.items()},
+            {x: times[rows] for x, times in self.times.items()},
+        )
+
+    def plus(self, stream: int, columns: list[pa.Array], times: Ints) -> Bound:
+        return Bound({**self.columns, stream: columns}, {**self.times, stream: times})
+
+    @staticmethod
+    def together(parts: Sequence[Bound]) -> Bound:
+        if len(parts) == 1:
+            return parts[0]
+        columns = {
+            x: [pa.concat_arrays(list(c)) for c in zip(*(p.columns[x] for p in parts), strict=True)]
+            for x in parts[0].columns
+        }
+        return Bound(columns, {x: np.concatenate([p.times[x] for p in parts])
+                               for x in parts[0].times})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """Rows sorted by (hash, time) that can be probed: of one stream, or packs by their hub."""
+
+    hashes: UInts
+    times: Ints
+    columns: list[pa.Array]
+    floor_us: int = -FAR_US
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def slice(self, begin: int, end: int) -> StoredRun:
+        columns = [c.slice(begin, end - begin) for c in self.columns]
+        return StoredRun(self.hashes[begin:end], self.times[begin:end], columns, self.floor_us)
+
+
+@dataclass(frozen=True)
+class Probes:
+    """The hashes under which rows look for partners along an edge, sorted; several per row where
+    the edge is a band. `rows` are the rows they belong to."""
+
+    hashes: UInts
+    times: Ints
+    rows: Ints
+
+
+def probes_of(bound: Bound, stream: int, edge: Edge) -> Probes:
+    """How bound rows of a stream look for partners along an edge."""
+    side, columns, times = edge.side(stream), bound.columns[stream], bound.times[stream]
+    key_columns = [columns[k.index] for k in side.keys]
+    every = np.arange(len(times))
+    if side.bands:
+        cells = keys.cells_of(columns[side.bands[0].index], side.bands[0])
+        probed = keys.probed_cells(cells, side.bands[0])
+        hashes = np.concatenate([keys.hash_keys(key_columns, side, c) for c in probed])
+        rows = np.tile(every, len(probed))
+    else:
+        hashes, rows = keys.hash_keys(key_columns, side, None), every
+    order = sort_order(frozen(hashes), frozen(times[rows]))
+    return Probes(hashes[order], times[rows][order], rows[order])
+
+
+def candidates(
+    probes: Probes, bounds_us: tuple[int, int], run: StoredRun
+) -> Iterator[tuple[Ints, Ints]]:
+    """Rows of the probes and of a run that have equal hashes and times within bounds, some at a
+    time."""
+    first, last, pairs = match_ranges(
+        frozen(probes.hashes),
+        frozen(probes.times),
+        -FAR_US,
+        frozen(run.hashes),
+        frozen(run.times),
+        run.floor_us,
+        *bounds_us,
+    )
+    row = skip = 0
+    while pairs > 0:
+        room = min(pairs, PAIRS_PER_CHUNK)
+        found, partners, row, skip = expand_ranges(frozen(first), frozen(last), row, skip, room)
+        pairs -= room
+        yield probes.rows[found], partners
+
+
+def extend(
+    spec: ThreeSpec,
+    parts: Iterable[Bound],
+    hop: tuple[int, int],
+    runs: Sequence[StoredRun],
+    tally: Tally,
+    new: int,
+) -> Iterator[Bound]:
+    """Bound rows with each of their partners in a further stream, by way of one edge. Conditions
+    that another bound stream has with that one are checked at once. `new` is the stream whose new
+    rows all this is for."""
+    via, to = hop
+    edge = spec.edge(via, to)
+    assert edge is not None
+    for bound in together(parts):
+        probes = probes_of(bound, via, edge)
+        tally.met(new, hop, len(bound), 0)
+        others = [x for x in bound.columns if x != via]
+        checked = [e for x in others if (e := spec.edge(x, to)) is not None]
+        for run in runs:
+            for rows, partners in candidates(probes, edge.partner_bounds(via), run):
+                tally.met(new, hop, 0, len(rows))
+                taken = pa.array(partners)
+                columns = [c.take(taken) for c in run.columns]
+                wider = bound.take(rows).plus(to, columns, run.times[partners])
+                wider = fitting(wider, [*([] if keys.is_exact(edge.pair.left) else [edge]),
+                                        *checked], timed=checked)  # fmt: skip
+                if len(wider):
+                    yield wider
+
+
+def fitting(bound: Bound, edges: Sequence[Edge], timed: Sequence[Edge]) -> Bound:
+    """Those combinations that fulfil the conditions of some edges; of `timed` ones also in time."""
+    fits = np.ones(len(bound), np.bool_)
+    for edge in edges:
+        fits &= _keys_fit(bound, edge)
+        if edge in timed:
+            apart = bound.times[edge.b] - bound.times[edge.a]
+            fits &= (apart >= edge.pair.lower_us) & (apart <= edge.pair.upper_us)
+    return bound if fits.all() else bound.take(np.flatnonzero(fits))
+
+
+def _keys_fit(bound: Bound, edge: Edge) -> npt.NDArray[np.bool_]:
+    left, right = edge.pair.left, edge.pair.right
+    of_a, of_b = bound.columns[edge.a], bound.columns[edge.b]
+    fits = np.ones(len(bound), np.bool_)
+    if left.keys:
+        fits &= keys.keys_equal(
+            [of_a[k.index] for k in left.keys], [of_b[k.index] for k in right.keys], left.keys
+        )
+    for a, b in zip(left.bands, right.bands, strict=True):
+        fits &= keys.within_band(of_a[a.index], of_b[b.index], a)
+    return fits
+
+
+def together(parts: Iterable[Bound]) -> Iterator[Bound]:
+    """Small parts as larger ones: probing costs by the part."""
+    waiting: list[Bound] = []
+    rows = 0
+    for part in parts:
+        if len(part):
+            waiting.append(part)
+            rows += len(part)
+        if rows >= ROWS_TOGETHER:
+            yield Bound.together(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield Bound.together(waiting)
+
+
+def triples(spec: ThreeSpec, parts: Iterable[Bound], tally: Tally) -> Iterator[pa.RecordBatch]:
+    """Combinations of all three streams as rows of the result."""
+    schema = spec.output_schema()
+    for bound in together(parts):
+        tally.matches += len(bound)
+        arrays = [bound.columns[c.stream][c.index] for c in spec.output]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,0 +1,176 @@
+"""Packed intermediate results: a hub row and the run of its partners in another stream.
+
+A pair of rows that fit waits for its third. Stored as pairs, the hub would be there once per
+partner, and a prober would compare itself with each copy; packed, it is there and compared once.
+A pack is a row of a segment, in the order of the hub's hash along its edge to the third stream:
+columns of the hub, then columns of the partners as lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.joining import keys
+from skewless.joining.kernels import Ints, UInts, frozen, sort_order
+from skewless.model import FAR_US
+from skewless.state.segments import Rows
+from skewless.three_way.bindings import (
+    Bound,
+    StoredRun,
+    candidates,
+    fitting,
+    probes_of,
+    together,
+)
+from skewless.three_way.spec import NAMES, STREAMS, Edge, Tally, ThreeSpec
+
+
+@dataclass(frozen=True)
+class PackKind:
+    """Packs of one hub stream and one partner stream; the third stream probes them."""
+
+    hub: int
+    partner: int
+
+    @property
+    def third(self) -> int:
+        return 3 - self.hub - self.partner
+
+    @property
+    def name(self) -> str:
+        """As segments call them."""
+        return f"pack-{NAMES[self.hub]}-{NAMES[self.partner]}"
+
+    def edge(self, spec: ThreeSpec) -> Edge:
+        """The edge along which the third stream looks for packs."""
+        edge = spec.edge(self.hub, self.third)
+        assert edge is not None
+        return edge
+
+    def schema(self, spec: ThreeSpec) -> pa.Schema:
+        hub, partner = spec.streams[self.hub].schema, spec.streams[self.partner].schema
+        fields = [pa.field(f"hub.{i}", f.type) for i, f in enumerate(hub)]
+        fields += [pa.field(f"partner.{i}", pa.list_(f.type)) for i, f in enumerate(partner)]
+        return pa.schema(fields)
+
+
+def kinds_of(spec: ThreeSpec) -> list[PackKind]:
+    """All kinds of packs that can occur: the pair has a condition, and so have hub and third."""
+    return [
+        PackKind(hub, partner)
+        for hub in STREAMS
+        for partner in STREAMS
+        if hub != partner
+        and spec.edge(hub, partner) is not None
+        and spec.edge(hub, 3 - hub - partner) is not None
+    ]
+
+
+def hub_of(spec: ThreeSpec, earlier: int, later: int) -> int:
+    """Which of a pair is the hub: the later row, which meets a whole run of stored ones, if it has
+    a condition with the third stream; else the other."""
+    third = 3 - earlier - later
+    return later if spec.edge(later, third) is not None else earlier
+
+
+def pack(spec: ThreeSpec, kind: PackKind, parts: Iterable[Bound], *, packing: bool) -> Rows | None:
+    """Pairs as packs, sorted to be probed; without `packing` one pack per pair."""
+    waiting = [part for part in parts if len(part)]
+    if not waiting:
+        return None
+    pairs = Bound.together(waiting)
+    edge = kind.edge(spec)
+    side, hub_columns = edge.side(kind.hub), pairs.columns[kind.hub]
+    cells = None
+    if side.bands:
+        cells = keys.cells_of(hub_columns[side.bands[0].index], side.bands[0])
+    hashes = keys.hash_keys([hub_columns[k.index] for k in side.keys], side, cells)
+    times = pairs.times[kind.hub]
+    order = sort_order(frozen(hashes), frozen(times))
+    pairs = pairs.take(order)
+    hashes, times = hashes[order], times[order]
+    firsts = _firsts(pairs, kind.hub, hashes, times) if packing else np.arange(len(hashes))
+    offsets = pa.array(np.append(firsts, len(hashes)).astype(np.int32))
+    taken = pa.array(firsts)
+    columns = [c.take(taken) for c in pairs.columns[kind.hub]]
+    columns += [pa.ListArray.from_arrays(offsets, c) for c in pairs.columns[kind.partner]]
+    return Rows(hashes[firsts], times[firsts], columns)
+
+
+def _firsts(pairs: Bound, hub: int, hashes: UInts, times: Ints) -> Ints:
+    """Where a new hub begins among sorted pairs. Rows that are equal in every column may share a
+    pack: nobody can tell them apart."""
+    if any(pa.types.is_nested(c.type) for c in pairs.columns[hub]):
+        return np.arange(len(hashes))  # nested values cannot be compared: no two are taken as one
+    new = np.ones(len(hashes), np.bool_)
+    new[1:] = (hashes[1:] != hashes[:-1]) | (times[1:] != times[:-1])
+    for column in pairs.columns[hub]:
+        codes = _codes(column)
+        new[1:] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(new)
+
+
+def _codes(column: pa.Array) -> Ints:
+    encoded = column.dictionary_encode(null_encoding="encode")
+    codes: Ints = encoded.indices.to_numpy(zero_copy_only=False)
+    return codes
+
+
+def run_of(rows: Rows) -> StoredRun:
+    return StoredRun(rows.hashes, rows.times, rows.columns, -FAR_US)
+
+
+def probe_packs(
+    spec: ThreeSpec,
+    kind: PackKind,
+    parts: Iterable[Bound],
+    runs: Sequence[StoredRun],
+    tally: Tally,
+) -> Iterator[Bound]:
+    """Rows of the third stream with the packs they fit, taken apart: triples."""
+    third, edge = kind.third, kind.edge(spec)
+    width = len(spec.streams[kind.hub].schema)
+    rest = spec.edge(third, kind.partner)
+    time_index = spec.streams[kind.partner].time
+    for bound in together(parts):
+        probes = probes_of(bound, third, edge)
+        tally.met(third, (third, kind.hub), len(bound), 0)
+        for run in runs:
+            for rows, partners in candidates(probes, edge.partner_bounds(third), run):
+                tally.met(third, (third, kind.hub), 0, len(rows))
+                hubs = [c.take(pa.array(partners)) for c in run.columns[:width]]
+                found = bound.take(rows).plus(kind.hub, hubs, run.times[partners])
+                numbered = found.plus(-1, [pa.array(partners)], partners)
+                if not keys.is_exact(edge.pair.left):
+                    numbered = fitting(numbered, [edge], timed=[])
+                if not len(numbered):
+                    continue
+                unpacked = _unpacked(numbered, run.columns[width:], kind.partner, time_index)
+                yield unpacked if rest is None else fitting(unpacked, [rest], timed=[rest])
+
+
+def _unpacked(bound: Bound, lists: list[pa.Array], partner: int, time_index: int) -> Bound:
+    """Each combination once per partner in its pack."""
+    packs = bound.times[-1]
+    taken = [column.take(pa.array(packs)) for column in lists]
+    rows = np.repeat(np.arange(len(bound)), taken[0].value_lengths().to_numpy())
+    columns = [column.flatten() for column in taken]
+    kept = Bound(
+        {x: c for x, c in bound.columns.items() if x >= 0},
+        {x: t for x, t in bound.times.items() if x >= 0},
+    )
+    times = columns[time_index].view(pa.int64()).to_numpy()
+    return kept.take(rows).plus(partner, columns, times)
+
+
+def bound_of_packs(spec: ThreeSpec, kind: PackKind, run: StoredRun) -> Bound:
+    """The pairs in packs."""
+    width = len(spec.streams[kind.hub].schema)
+    every = np.arange(len(run))
+    bound = Bound({kind.hub: run.columns[:width], -1: [pa.array(every)]},
+                  {kind.hub: run.times, -1: every})  # fmt: skip
+    return _unpacked(bound, run.columns[width:], kind.partner, spec.streams[kind.partner].time)

@@ -1,0 +1,233 @@
+"""The life of a three-way join's state, batch by batch. Nothing here knows of Spark.
+
+plan = runtime.plan(batch_id, arrivals)
+if runtime.makes_pairs:
+    plan = runtime.with_pairs(plan, [run_pairs(spec, plan, strategy, i) for i in …])
+for i in range(plan.instances): for batch in run_three(spec, plan, strategy, i): …
+runtime.commit(plan, arrivals)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from skewless import faults
+from skewless.joining.ingest import PROBES
+from skewless.joining.lifecycle import NEVER_US, REPORTS, STAGED, StateRuntime, refuse_null_times
+from skewless.joining.runtime import heaviest
+from skewless.model import BatchReport, Decision, InstanceLoad, RunRef, SegmentInfo
+from skewless.state.commits import Commit
+from skewless.state.compaction import choose_compactions, expired
+from skewless.three_way.packs import kinds_of
+from skewless.three_way.routes import RouteChooser
+from skewless.three_way.spec import NAMES, STREAMS, StreamArrival, ThreePlan, ThreeSpec, Told
+from skewless.three_way.strategies import ThreeStrategy, Tree, TriJoin
+
+
+class ThreeRuntime(StateRuntime):
+    """The state of one three-way join."""
+
+    transient = (PROBES, REPORTS, STAGED)
+
+    def __init__(
+        self, root: str, spec: ThreeSpec, strategy: ThreeStrategy, instances: int, **keeping: int
+    ) -> None:
+        lates_us = {NAMES[x]: spec.streams[x].late_us for x in STREAMS}
+        fingerprint = spec.fingerprint() | {"intermediate results": strategy.intermediates}
+        super().__init__(root, fingerprint, lates_us, **keeping)
+        self.spec, self.strategy, self.instances = spec, strategy, instances
+        self._chooser = RouteChooser(spec)
+        self._first_step: list[Told] = []
+
+    @property
+    def makes_pairs(self) -> bool:
+        """Whether a batch has a step before its last."""
+        return isinstance(self.strategy, Tree)
+
+    def plan(self, batch_id: int, arrivals: Sequence[StreamArrival]) -> ThreePlan:
+        """What every instance is to do in this batch."""
+        faults.reach("arrivals.collected", batch_id)
+        self._refuse_null_times(arrivals)
+        self._first_step = []
+        watermark = self.watermark_us()
+        new = tuple(
+            RunRef(replace(r.segment, floor_us=watermark, batch_id=batch_id), r.probe_file)
+            for a in arrivals
+            for r in a.segments
+        )
+        old = () if self.last is None else self.last.segments
+        return ThreePlan(
+            batch_id=batch_id,
+            root=self.folder.root,
+            watermark_us=watermark,
+            instances=self.instances,
+            keep_after_us=self._keep_after_us(watermark),
+            new=new,
+            old=old,
+            routes=self._chooser.routes,
+            packing=self.strategy.packing if isinstance(self.strategy, TriJoin) else False,
+            compact=choose_compactions(list(old)),
+            report_folder=self._new_report_folder(batch_id),
+        )
+
+    def _refuse_null_times(self, arrivals: Sequence[StreamArrival]) -> None:
+        if self.spec.drop_null_times:
+            return
+        for x in STREAMS:
+            count = sum(a.null_times for a in arrivals if a.stream == x)
+            this = self.spec.streams[x]
+            refuse_null_times(count, f"input {NAMES[x]}", this.schema.field(this.time).name)
+
+    def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
+        """From when on the segments of each side are still needed: rows as long as any triple can
+        be completed, packs as long as their hub can meet a third row."""
+        spec = self.spec
+        rows = {
+            spec.side_name(x, edge): spec.keep_after_us(x, watermark_us)
+            for x in STREAMS
+            for edge in spec.edges_of(x)
+        }
+        packs = {
+            kind.name: max(watermark_us - spec.reach_us(kind.hub, kind.third), NEVER_US)
+            for kind in kinds_of(spec)
+        }
+        return rows | packs
+
+    def with_pairs(self, plan: ThreePlan, told: Sequence[Told]) -> ThreePlan:
+        """The plan for a tree's second step, now that its first is done."""
+        self._first_step = list(told)
+        return replace(plan, pairs=tuple(s for t in told for s in t.written))
+
+    def is_complete(self, plan: ThreePlan) -> bool:
+        """Whether every instance has told what it did. A sink may read only some of the result, or
+        none; where instances keep intermediate results, somebody must then make them work."""
+        told = {f"{i}.json" for i in range(plan.instances)}
+        return told <= set(self.folder.list(plan.report_folder))
+
+    @property
+    def needs_all(self) -> bool:
+        return isinstance(self.strategy, TriJoin)
+
+    def commit(
+        self,
+        plan: ThreePlan,
+        arrivals: Sequence[StreamArrival],
+        moves: Sequence[tuple[str, str]] = (),
+        phases_ms: dict[str, float] | None = None,
+    ) -> BatchReport:
+        """Make the batch count: write its commit, show its output, clean up behind it."""
+        told, complete = self._told(plan)
+        loads = self._loads(told)
+        if complete and plan.batch_id > 0 and not any(load.matches for load in loads):
+            moves = ()  # files without rows; only the first batch shows one, for its schema
+        decisions = self._chooser.observe(plan.routes, told) if complete else ()
+        if type(self.strategy) in (TriJoin, Tree):
+            decisions = ()  # they have no choice
+        commit = self._next_commit(plan, arrivals, told, moves, complete=complete)
+        report = self._report(plan, arrivals, commit, loads, decisions, phases_ms or {})
+        self._save(commit, report)
+        written = {r.segment.name for a in arrivals for r in a.segments}
+        written |= {r.probe_file for a in arrivals for r in a.segments if r.probe_file is not None}
+        written |= {s.name for t in (*told, *self._first_step) for s in (*t.written, *t.compacted)}
+        self._clean_up(plan.batch_id, written, [plan.report_folder])
+        faults.reach("cleanup.done", plan.batch_id)
+        return report
+
+    def _told(self, plan: ThreePlan) -> tuple[list[Told], bool]:
+        told, complete = [], True
+        for instance in range(plan.instances):
+            try:
+                report = self.folder.read(f"{plan.report_folder}/{instance}.json")
+            except FileNotFoundError:
+                told.append(Told(InstanceLoad(instance)))
+                complete = False
+                continue
+            told.append(Told.from_json(json.loads(report)))
+        return told, complete
+
+    def _loads(self, told: Sequence[Told]) -> list[InstanceLoad]:
+        """What the instances did in all steps of the batch."""
+        before = {t.load.instance: t.load for t in self._first_step}
+        loads = []
+        for load in (t.load for t in told):
+            first = before.get(load.instance, InstanceLoad(load.instance))
+            loads.append(
+                replace(
+                    load,
+                    rows=load.rows + first.rows,
+                    pairs=load.pairs + first.pairs,
+                    time_ms=round(load.time_ms + first.time_ms, 3),
+                )
+            )
+        return loads
+
+    def _next_commit(
+        self,
+        plan: ThreePlan,
+        arrivals: Sequence[StreamArrival],
+        told: Sequence[Told],
+        moves: Sequence[tuple[str, str]],
+        *,
+        complete: bool,
+    ) -> Commit:
+        time_max = self._time_max_us((NAMES[a.stream], a.time_max_us) for a in arrivals)
+        watermark = self._watermark(plan.watermark_us, time_max)
+        replaced = {s.name for group in plan.compact for s in group} if complete else set()
+        alive = [s for s in plan.old if s.name not in replaced]
+        if complete:
+            alive += [s for t in told for s in t.compacted]
+        alive += [s for t in (*told, *self._first_step) for s in t.written]
+        alive += [r.segment for r in plan.new if r.segment.time_max_us >= r.segment.floor_us]
+        keep_after = self._keep_after_us(watermark)
+        return Commit(
+            batch_id=plan.batch_id,
+            watermark_us=watermark,
+            time_max_us=time_max,
+            slots=plan.instances,
+            instances=plan.instances,
+            strategy=repr(self.strategy),
+            segments=tuple(s for s in alive if not expired(s, keep_after[s.side])),
+            publish=tuple(moves),
+        )
+
+    def _report(
+        self,
+        plan: ThreePlan,
+        arrivals: Sequence[StreamArrival],
+        commit: Commit,
+        loads: list[InstanceLoad],
+        decisions: tuple[Decision, ...],
+        phases_ms: dict[str, float],
+    ) -> BatchReport:
+        def total(name: str) -> int:
+            return sum(getattr(a, name) for a in arrivals)
+
+        return BatchReport(
+            batch_id=plan.batch_id,
+            rows_left=sum(a.rows for a in arrivals if a.stream == 0),
+            rows_right=sum(a.rows for a in arrivals if a.stream == 1),
+            rows_third=sum(a.rows for a in arrivals if a.stream == 2),
+            late=sum(load.late_left for load in loads),
+            null_keys=total("null_keys"),
+            null_times=total("null_times"),
+            nan_bands=total("nan_bands"),
+            matches=sum(load.matches for load in loads),
+            duration_ms=round(sum(phases_ms.values()), 3),
+            phases_ms={k: round(v, 3) for k, v in phases_ms.items()},
+            state_rows=sum(s.rows for s in commit.segments),
+            state_bytes=sum(s.bytes for s in commit.segments),
+            segments=len(commit.segments),
+            intermediates=_intermediates(commit.segments),
+            watermark_us=None if plan.watermark_us <= NEVER_US // 2 else plan.watermark_us,
+            instances=tuple(loads),
+            heavy_keys=heaviest(arrivals),
+            decisions=decisions,
+            verdict="",
+        )
+
+
+def _intermediates(segments: Sequence[SegmentInfo]) -> int:
+    """How many packs or pairs lie in the state."""
+    return sum(s.rows for s in segments if s.side.startswith("pack-"))

@@ -1,0 +1,127 @@
+"""Drives a three-way join without Spark, the way the streaming query does. What Spark would carry
+between processes is carried through JSON and pickle here, too."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from skewless.joining.lifecycle import staging_folder
+from skewless.model import BatchReport
+from skewless.three_way.ingest import ingest_stream
+from skewless.three_way.instance import run_pairs, run_three
+from skewless.three_way.runtime import ThreeRuntime
+from skewless.three_way.spec import STREAMS, StreamArrival, ThreePlan, ThreeSpec, Told
+from skewless.three_way.strategies import AutoThree, ThreeStrategy
+from tests.oracle import Row, multiset, rows_of
+
+Task = list[pa.RecordBatch]
+Batch = Sequence[Sequence[Task]]  # per stream its tasks
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What may change when a query is started again."""
+
+    strategy: ThreeStrategy = field(default_factory=AutoThree)
+    instances: int = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one batch: its triples, and its report (none if it was committed before)."""
+
+    rows: Counter[Row]
+    report: BatchReport | None
+
+
+class ThreeDriver:
+    """One query, from its first start on."""
+
+    def __init__(
+        self,
+        root: Path | str,
+        spec: ThreeSpec,
+        setup: Setup | None = None,
+        output: Path | None = None,
+        **options: int,
+    ) -> None:
+        self.root, self.spec, self.setup = str(root), spec, setup or Setup()
+        self._output, self._options = output, options
+        self.reopen()
+
+    def reopen(self, setup: Setup | None = None) -> None:
+        """Start again from what is on disk; all else is forgotten."""
+        self.setup = setup or self.setup
+        self.runtime = ThreeRuntime(
+            self.root, self.spec, self.setup.strategy, self.setup.instances, **self._options
+        )
+        self.runtime.open()
+
+    def ingest(self, batch: Batch, *, twice: bool = False) -> list[StreamArrival]:
+        found: list[StreamArrival] = []
+        for stream in STREAMS:
+            for task in batch[stream]:
+                for _ in range(2 if twice else 1):
+                    spec = pickle.loads(pickle.dumps(self.spec))
+                    arrived = ingest_stream(iter(task), spec, stream, self.root)
+                    told = [json.dumps(a.to_json()) for a in arrived]
+                found += [StreamArrival.from_json(json.loads(text)) for text in told]
+        return found
+
+    def join(self, plan: ThreePlan, *, twice: bool = False) -> list[list[pa.RecordBatch]]:
+        parts = []
+        for instance in range(plan.instances):
+            for _ in range(2 if twice else 1):
+                spec, mine, strategy = pickle.loads(
+                    pickle.dumps((self.spec, plan, self.setup.strategy))
+                )
+                part = list(run_three(spec, mine, strategy, instance))
+            parts.append(part)
+        return parts
+
+    def run(self, batch_id: int, batch: Batch, *, twice: bool = False) -> Outcome:
+        """One batch from beginning to end, or nothing if it was committed before."""
+        if self.runtime.is_done(batch_id):
+            return Outcome(Counter(), None)
+        arrivals = self.ingest(batch, twice=twice)
+        plan = self.runtime.plan(batch_id, arrivals)
+        if self.runtime.makes_pairs:
+            told = [
+                Told.from_json(
+                    json.loads(
+                        json.dumps(run_pairs(self.spec, plan, self.setup.strategy, i).to_json())
+                    )
+                )
+                for i in range(plan.instances)
+            ]
+            plan = self.runtime.with_pairs(plan, told)
+        parts = self.join(plan, twice=twice)
+        moves = [] if self._output is None else self._stage(batch_id, parts)
+        report = self.runtime.commit(plan, arrivals, moves)
+        rows = [row for part in parts for result in part for row in rows_of(result)]
+        return Outcome(multiset(rows), report)
+
+    def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
+        moves = []
+        self.runtime.folder.make(staging_folder(batch_id))
+        for number, part in enumerate(parts):
+            staged = f"{staging_folder(batch_id)}/{number}.arrow"
+            path = self.runtime.folder.path(staged)
+            with pa.ipc.new_file(path, self.spec.output_schema()) as out:
+                for result in part:
+                    out.write_batch(result)
+            moves.append((staged, str(self._output / f"{batch_id}-{number}.arrow")))
+        return moves
+
+    def published(self) -> Counter[Row]:
+        """What a reader of the output folder sees."""
+        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
+        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
+        return multiset([row for table in tables for row in rows_of(table)])
