@@ -1,4 +1,4 @@
-"""A micro-batch of a three-way join on Spark: rows arrive, triples, commit. A tree has one step more."""
+"""A micro-batch of a three-way join on Spark: rows arrive, triples, commit; trees take two."""
 
 from __future__ import annotations
 
