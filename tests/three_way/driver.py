@@ -92,7 +92,7 @@ class ThreeDriver:
             return Outcome(Counter(), None)
         arrivals = self.ingest(batch, twice=twice)
         plan = self.runtime.plan(batch_id, arrivals)
-        if self.runtime.makes_pairs:
+        if self.runtime.has_first_step(plan):
             told = [
                 Told.from_json(
                     json.loads(

@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from skewless.joining import compact, keys
 from skewless.state import compaction
 from skewless.three_way import bindings
+from skewless.three_way.keeping import KeepChooser
+from skewless.three_way.packs import kinds_of
 from skewless.three_way.spec import ThreeSpec
-from skewless.three_way.strategies import TriJoin
+from skewless.three_way.strategies import AutoThree, ThreeStrategy, TriJoin
 from tests.joining.test_collisions import hash_badly
 from tests.strategies import examples
 from tests.three_way.driver import Batch, ThreeDriver
@@ -30,10 +32,18 @@ def tables_of(batch: Batch, spec: ThreeSpec) -> list[pa.Table]:
     ]
 
 
-def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) -> None:
+def run_all(
+    data: st.DataObject,
+    *,
+    restart: bool = False,
+    twice: bool = False,
+    strategy: ThreeStrategy | None = None,
+) -> None:
     case = data.draw(cases())
     batches = data.draw(batches_of(case.spec))
     setup = data.draw(setups(case.spec))
+    if strategy is not None:
+        setup = replace(setup, strategy=strategy)
     expected = answers(case.question, [tables_of(b, case.spec) for b in batches])
     with tempfile.TemporaryDirectory() as root:
         driver = ThreeDriver(root, case.spec, setup)
@@ -90,7 +100,22 @@ def test_keys_that_share_a_hash_are_told_apart(data: st.DataObject) -> None:
         run_all(data)
 
 
+@examples(80)
+@given(st.data())
+def test_keeping_and_dropping_pairs_changes_nothing(data: st.DataObject) -> None:
+    def decide(self: KeepChooser, *_: object) -> list[object]:
+        self.kept = data.draw(st.sampled_from([None, *kinds_of(self._spec)]))
+        return []
+
+    with (
+        mock.patch.object(KeepChooser, "observe", decide),
+        mock.patch.object(compaction, "FAN_IN", 2),
+    ):
+        run_all(data, restart=True, strategy=AutoThree())
+
+
 PROPERTIES = {
+    "keeping": test_keeping_and_dropping_pairs_changes_nothing,
     "any": test_any_join_is_right,
     "restarts": test_restarts_change_nothing,
     "compaction": test_compaction_and_small_pieces_change_nothing,

@@ -343,7 +343,7 @@ class Joined3(Described):
         session = self.sparkSession
         arrived = [StreamArrival.from_json(json.loads(r[0])) for r in self.arrivals(root).collect()]
         plan = runtime.plan(0, arrived)
-        if isinstance(self.strategy, Tree):
+        if runtime.has_first_step(plan):
             plan = runtime.with_pairs(plan, pairs_made(session, self.spec, plan, self.strategy))
         found = triples_of(session, self.spec, plan, self.strategy, self.match_schema)
         return self.shaped(found)

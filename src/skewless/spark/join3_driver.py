@@ -13,7 +13,7 @@ from skewless.spark.sinks import Sink
 from skewless.spark.workers import ARRIVAL_SCHEMA, pairs_function, triples_function
 from skewless.three_way.runtime import ThreeRuntime
 from skewless.three_way.spec import StreamArrival, ThreePlan, ThreeSpec, Told
-from skewless.three_way.strategies import ThreeStrategy, Tree
+from skewless.three_way.strategies import ThreeStrategy
 
 
 class ThreeWayDriver(BatchDriver):
@@ -33,7 +33,7 @@ class ThreeWayDriver(BatchDriver):
         arrivals = [StreamArrival.from_json(t) for t in told]
         plan = runtime.plan(batch_id, arrivals)
         clock.lap("plan")
-        if isinstance(strategy, Tree):
+        if runtime.has_first_step(plan):
             plan = runtime.with_pairs(plan, pairs_made(session, spec, plan, strategy))
             clock.lap("pairs")
         found = triples_of(session, spec, plan, strategy, self._match_schema)
@@ -46,7 +46,7 @@ class ThreeWayDriver(BatchDriver):
 
 
 def pairs_made(
-    session: SparkSession, spec: ThreeSpec, plan: ThreePlan, strategy: Tree
+    session: SparkSession, spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy
 ) -> list[Told]:
     """Have every instance make its share of the new pairs."""
     function = pairs_function(spec, plan, strategy)

@@ -24,7 +24,7 @@ from skewless.routing import Grouping
 from skewless.three_way.ingest import ingest_stream
 from skewless.three_way.instance import run_pairs, run_three
 from skewless.three_way.spec import ThreePlan, ThreeSpec
-from skewless.three_way.strategies import ThreeStrategy, Tree
+from skewless.three_way.strategies import ThreeStrategy
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -132,7 +132,7 @@ def triples_function(spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy) 
     return triples_task
 
 
-def pairs_function(spec: ThreeSpec, plan: ThreePlan, strategy: Tree) -> ArrowFunction:
+def pairs_function(spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy) -> ArrowFunction:
     """The number of an instance in, what it tells of the pairs it has made out."""
 
     def pairs_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -131,19 +131,22 @@ def extend(
     assert edge is not None
     for bound in together(parts):
         probes = probes_of(bound, via, edge)
-        tally.met(new, hop, len(bound), 0)
+        hit = np.zeros(len(bound), np.bool_)
         others = [x for x in bound.columns if x != via]
         checked = [e for x in others if (e := spec.edge(x, to)) is not None]
+        unsure = [] if keys.is_exact(edge.pair.left) else [edge]
+        met = 0
         for run in runs:
             for rows, partners in candidates(probes, edge.partner_bounds(via), run):
-                tally.met(new, hop, 0, len(rows))
+                met += len(rows)
+                hit[rows] = True
                 taken = pa.array(partners)
                 columns = [c.take(taken) for c in run.columns]
                 wider = bound.take(rows).plus(to, columns, run.times[partners])
-                wider = fitting(wider, [*([] if keys.is_exact(edge.pair.left) else [edge]),
-                                        *checked], timed=checked)  # fmt: skip
+                wider = fitting(wider, [*unsure, *checked], timed=checked)
                 if len(wider):
                     yield wider
+        tally.met(new, hop, len(bound), met, int(hit.sum()))
 
 
 def fitting(bound: Bound, edges: Sequence[Edge], timed: Sequence[Edge]) -> Bound:

@@ -15,7 +15,8 @@ from skewless.model import FAR_US, InstanceLoad, SegmentInfo
 from skewless.state.files import Folder
 from skewless.state.segments import Rows, write_segment
 from skewless.three_way.flat import join_flat
-from skewless.three_way.packs import PackKind
+from skewless.three_way.kept import KeptInstance, old_pairs
+from skewless.three_way.packs import PackKind, kind_named
 from skewless.three_way.shelf import Shelf, schema_of, time_index_of
 from skewless.three_way.spec import STREAMS, Tally, ThreePlan, ThreeSpec, Told
 from skewless.three_way.strategies import ThreeStrategy, Tree, TriJoin
@@ -58,6 +59,9 @@ def run_three(
     elif isinstance(strategy, Tree):
         kind = kind_of(spec, tree_order(spec, strategy))
         results = join_pairs(spec, plan, kind, instance, shelf, tally)
+    elif plan.kept is not None:
+        keeper = KeptInstance(spec, plan, kind_named(spec, plan.kept), instance, shelf, tally)
+        results, made = keeper.results(), keeper.packs
     else:
         results = join_flat(spec, plan, instance, shelf, tally)
     if instance == 0:
@@ -84,11 +88,16 @@ def run_three(
     faults.reach("instance.reported", plan.batch_id)
 
 
-def run_pairs(spec: ThreeSpec, plan: ThreePlan, strategy: Tree, instance: int) -> Told:
-    """The first step of a tree: new pairs, stored."""
+def run_pairs(spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy, instance: int) -> Told:
+    """A first step: the new pairs of a tree, or all old pairs of a kind that is kept from now."""
     shelf, tally, clock = Shelf(spec, plan, CACHE), Tally(), _Clock()
-    kind = kind_of(spec, tree_order(spec, strategy))
-    pairs = make_pairs(spec, plan, kind, instance, shelf, tally)
+    if isinstance(strategy, Tree):
+        kind = kind_of(spec, tree_order(spec, strategy))
+        pairs = make_pairs(spec, plan, kind, instance, shelf, tally)
+    else:
+        assert plan.kept is not None
+        kind = kind_named(spec, plan.kept)
+        pairs = old_pairs(spec, plan, kind, instance, shelf, tally)
     written = [] if pairs is None else [_write(spec, plan, kind, pairs)]
     clock.stop()
     return Told(_load(instance, tally, clock.spent_s), tally.shipped, tally.hops(), tuple(written))

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from skewless.joining import keys
 from skewless.joining.kernels import Ints, UInts, frozen, sort_order
-from skewless.model import FAR_US
+from skewless.model import FAR_US, SegmentInfo
 from skewless.state.segments import Rows
 from skewless.three_way.bindings import (
     Bound,
@@ -68,6 +68,15 @@ def kinds_of(spec: ThreeSpec) -> list[PackKind]:
         and spec.edge(hub, partner) is not None
         and spec.edge(hub, 3 - hub - partner) is not None
     ]
+
+
+def is_pack(segment: SegmentInfo) -> bool:
+    """Whether a segment holds packs, and not rows of a stream."""
+    return segment.side.startswith("pack-")
+
+
+def kind_named(spec: ThreeSpec, name: str) -> PackKind:
+    return next(kind for kind in kinds_of(spec) if kind.name == name)
 
 
 def hub_of(spec: ThreeSpec, earlier: int, later: int) -> int:
@@ -124,6 +133,9 @@ def run_of(rows: Rows) -> StoredRun:
     return StoredRun(rows.hashes, rows.times, rows.columns, -FAR_US)
 
 
+PROBED_PACKS = -1  # what is met in packs says nothing about rows of a stream
+
+
 def probe_packs(
     spec: ThreeSpec,
     kind: PackKind,
@@ -138,10 +150,10 @@ def probe_packs(
     time_index = spec.streams[kind.partner].time
     for bound in together(parts):
         probes = probes_of(bound, third, edge)
-        tally.met(third, (third, kind.hub), len(bound), 0)
+        met = 0
         for run in runs:
             for rows, partners in candidates(probes, edge.partner_bounds(third), run):
-                tally.met(third, (third, kind.hub), 0, len(rows))
+                met += len(rows)
                 hubs = [c.take(pa.array(partners)) for c in run.columns[:width]]
                 found = bound.take(rows).plus(kind.hub, hubs, run.times[partners])
                 numbered = found.plus(-1, [pa.array(partners)], partners)
@@ -151,6 +163,7 @@ def probe_packs(
                     continue
                 unpacked = _unpacked(numbered, run.columns[width:], kind.partner, time_index)
                 yield unpacked if rest is None else fitting(unpacked, [rest], timed=[rest])
+        tally.met(PROBED_PACKS, (third, kind.hub), len(bound), met, 0)
 
 
 def _unpacked(bound: Bound, lists: list[pa.Array], partner: int, time_index: int) -> Bound:

@@ -79,8 +79,8 @@ class RouteChooser:
 def _met(stream: int, first: Hop, told: Sequence[Told]) -> tuple[int, int]:
     """New rows of a stream, and the candidates they met on all hops."""
     hops = [hop for t in told for hop in t.hops if hop[0] == stream]
-    rows = sum(n for _, a, b, n, _ in hops if (a, b) == first)
-    return rows, sum(m for *_, m in hops)
+    rows = sum(n for _, a, b, n, *_ in hops if (a, b) == first)
+    return rows, sum(m for *_, m, _ in hops)
 
 
 def _decision(stream: int, route: Route, reason: str, kind: str = "route") -> Decision:

@@ -20,10 +20,11 @@ from skewless.joining.runtime import heaviest
 from skewless.model import BatchReport, Decision, InstanceLoad, RunRef, SegmentInfo
 from skewless.state.commits import Commit
 from skewless.state.compaction import choose_compactions, expired
-from skewless.three_way.packs import kinds_of
+from skewless.three_way.keeping import KeepChooser
+from skewless.three_way.packs import is_pack, kind_named, kinds_of
 from skewless.three_way.routes import RouteChooser
 from skewless.three_way.spec import NAMES, STREAMS, StreamArrival, ThreePlan, ThreeSpec, Told
-from skewless.three_way.strategies import ThreeStrategy, Tree, TriJoin
+from skewless.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
 
 
 class ThreeRuntime(StateRuntime):
@@ -39,12 +40,16 @@ class ThreeRuntime(StateRuntime):
         super().__init__(root, fingerprint, lates_us, **keeping)
         self.spec, self.strategy, self.instances = spec, strategy, instances
         self._chooser = RouteChooser(spec)
+        self._keeper = KeepChooser(spec, None)
         self._first_step: list[Told] = []
 
-    @property
-    def makes_pairs(self) -> bool:
-        """Whether a batch has a step before its last."""
-        return isinstance(self.strategy, Tree)
+    def _adopt(self, last: Commit) -> None:
+        kept = (last.placement or {}).get("kept")
+        self._keeper = KeepChooser(self.spec, None if kept is None else kind_named(self.spec, kept))
+
+    def has_first_step(self, plan: ThreePlan) -> bool:
+        """Whether a batch has a step before its last: pairs that must be there for the last."""
+        return isinstance(self.strategy, Tree) or plan.fills
 
     def plan(self, batch_id: int, arrivals: Sequence[StreamArrival]) -> ThreePlan:
         """What every instance is to do in this batch."""
@@ -57,7 +62,12 @@ class ThreeRuntime(StateRuntime):
             for a in arrivals
             for r in a.segments
         )
+        kept = self._keeper.kept
+        kept_before = None if self.last is None else (self.last.placement or {}).get("kept")
         old = () if self.last is None else self.last.segments
+        if isinstance(self.strategy, AutoThree):
+            wanted = () if kept is None or kept.name != kept_before else (kept.name,)
+            old = tuple(s for s in old if not is_pack(s) or s.side in wanted)
         return ThreePlan(
             batch_id=batch_id,
             root=self.folder.root,
@@ -70,6 +80,8 @@ class ThreeRuntime(StateRuntime):
             packing=self.strategy.packing if isinstance(self.strategy, TriJoin) else False,
             compact=choose_compactions(list(old)),
             report_folder=self._new_report_folder(batch_id),
+            kept=None if kept is None else kept.name,
+            fills=kept is not None and kept.name != kept_before and bool(old),
         )
 
     def _refuse_null_times(self, arrivals: Sequence[StreamArrival]) -> None:
@@ -96,9 +108,13 @@ class ThreeRuntime(StateRuntime):
         return rows | packs
 
     def with_pairs(self, plan: ThreePlan, told: Sequence[Told]) -> ThreePlan:
-        """The plan for a tree's second step, now that its first is done."""
+        """The plan for the last step, now that the first is done. A tree's pairs are new ones;
+        others are pairs of old rows."""
         self._first_step = list(told)
-        return replace(plan, pairs=tuple(s for t in told for s in t.written))
+        made = tuple(s for t in told for s in t.written)
+        if isinstance(self.strategy, Tree):
+            return replace(plan, pairs=made)
+        return replace(plan, old=(*plan.old, *made))
 
     def is_complete(self, plan: ThreePlan) -> bool:
         """Whether every instance has told what it did. A sink may read only some of the result, or
@@ -108,7 +124,8 @@ class ThreeRuntime(StateRuntime):
 
     @property
     def needs_all(self) -> bool:
-        return isinstance(self.strategy, TriJoin)
+        """Whether the instances keep intermediate results: then all of them must have worked."""
+        return isinstance(self.strategy, TriJoin) or self._keeper.kept is not None
 
     def commit(
         self,
@@ -122,10 +139,8 @@ class ThreeRuntime(StateRuntime):
         loads = self._loads(told)
         if complete and plan.batch_id > 0 and not any(load.matches for load in loads):
             moves = ()  # files without rows; only the first batch shows one, for its schema
-        decisions = self._chooser.observe(plan.routes, told) if complete else ()
-        if type(self.strategy) in (TriJoin, Tree):
-            decisions = ()  # they have no choice
         commit = self._next_commit(plan, arrivals, told, moves, complete=complete)
+        decisions = self._decide(plan, arrivals, told) if complete else ()
         report = self._report(plan, arrivals, commit, loads, decisions, phases_ms or {})
         self._save(commit, report)
         written = {r.segment.name for a in arrivals for r in a.segments}
@@ -134,6 +149,16 @@ class ThreeRuntime(StateRuntime):
         self._clean_up(plan.batch_id, written, [plan.report_folder])
         faults.reach("cleanup.done", plan.batch_id)
         return report
+
+    def _decide(
+        self, plan: ThreePlan, arrivals: Sequence[StreamArrival], told: Sequence[Told]
+    ) -> tuple[Decision, ...]:
+        """How the next batch is to be joined, where that is to choose."""
+        if not isinstance(self.strategy, AutoThree):
+            return ()
+        rows = [sum(a.rows for a in arrivals if a.stream == x) for x in STREAMS]
+        decisions = () if plan.kept is not None else self._chooser.observe(plan.routes, told)
+        return (*decisions, *self._keeper.observe(plan.routes, told, rows))
 
     def _told(self, plan: ThreePlan) -> tuple[list[Told], bool]:
         told, complete = [], True
@@ -178,7 +203,9 @@ class ThreeRuntime(StateRuntime):
         alive = [s for s in plan.old if s.name not in replaced]
         if complete:
             alive += [s for t in told for s in t.compacted]
-        alive += [s for t in (*told, *self._first_step) for s in t.written]
+        alive += [s for t in told for s in t.written]
+        known = {s.name for s in alive}
+        alive += [s for t in self._first_step for s in t.written if s.name not in known]
         alive += [r.segment for r in plan.new if r.segment.time_max_us >= r.segment.floor_us]
         keep_after = self._keep_after_us(watermark)
         return Commit(
@@ -190,6 +217,7 @@ class ThreeRuntime(StateRuntime):
             strategy=repr(self.strategy),
             segments=tuple(s for s in alive if not expired(s, keep_after[s.side])),
             publish=tuple(moves),
+            placement={"kept": plan.kept} if isinstance(self.strategy, AutoThree) else None,
         )
 
     def _report(
@@ -230,4 +258,4 @@ class ThreeRuntime(StateRuntime):
 
 def _intermediates(segments: Sequence[SegmentInfo]) -> int:
     """How many packs or pairs lie in the state."""
-    return sum(s.rows for s in segments if s.side.startswith("pack-"))
+    return sum(s.rows for s in segments if is_pack(s))

@@ -194,13 +194,18 @@ class ThreePlan:
     compact: tuple[tuple[SegmentInfo, ...], ...] = ()
     report_folder: str = ""
     pairs: tuple[SegmentInfo, ...] = ()  # made by an earlier step of this batch
+    kept: str | None = None  # the kind of pairs that an automatic join keeps
+    fills: bool = False  # in a first step the pairs of all old rows are made
+
+
+Met = tuple[int, int, int, int, int, int]  # new stream, from, to, probes, candidates, hits
 
 
 @dataclass
 class Tally:
     """What an instance counts while it works. For the new rows of each stream and each of their
-    hops: the rows that probed, and the candidates they met. `shipped` are new rows that came to
-    this instance while others have them, too."""
+    hops: the rows that probed, the candidates they met, and how many of them met any. `shipped` are
+    new rows that came to this instance while others have them, too."""
 
     rows: int = 0
     matches: int = 0
@@ -208,15 +213,16 @@ class Tally:
     shipped: int = 0
     probes: Counter[tuple[int, Hop]] = field(default_factory=Counter)
     candidates: Counter[tuple[int, Hop]] = field(default_factory=Counter)
+    hits: Counter[tuple[int, Hop]] = field(default_factory=Counter)
 
-    def met(self, new: int, hop: Hop, probes: int, candidates: int) -> None:
+    def met(self, new: int, hop: Hop, probes: int, candidates: int, hits: int) -> None:
         self.probes[new, hop] += probes
         self.candidates[new, hop] += candidates
+        self.hits[new, hop] += hits
 
-    def hops(self) -> tuple[tuple[int, int, int, int, int], ...]:
-        """(new stream, from, to, probes, candidates) of each hop."""
+    def hops(self) -> tuple[Met, ...]:
         return tuple(
-            (new, *hop, probes, self.candidates[new, hop])
+            (new, *hop, probes, self.candidates[new, hop], self.hits[new, hop])
             for (new, hop), probes in sorted(self.probes.items())
         )
 
@@ -227,7 +233,7 @@ class Told:
 
     load: InstanceLoad
     shipped: int = 0
-    hops: tuple[tuple[int, int, int, int, int], ...] = ()
+    hops: tuple[Met, ...] = ()
     written: tuple[SegmentInfo, ...] = ()
     compacted: tuple[SegmentInfo, ...] = ()
 
@@ -236,7 +242,7 @@ class Told:
         return Told(
             InstanceLoad(**data["load"]),
             data["shipped"],
-            tuple((new, a, b, n, m) for new, a, b, n, m in data["hops"]),
+            tuple((new, a, b, n, m, hit) for new, a, b, n, m, hit in data["hops"]),
             tuple(SegmentInfo.from_json(s) for s in data["written"]),
             tuple(SegmentInfo.from_json(s) for s in data["compacted"]),
         )

@@ -16,13 +16,14 @@ class ThreeStrategy:
     def intermediates(self) -> str:
         """What lies in the state besides rows: a checkpoint is tied to it, since what earlier
         batches have not kept cannot be found."""
-        return "none"
+        return "where they pay"
 
 
 @dataclass(frozen=True)
 class AutoThree(ThreeStrategy):
     """New rows are dealt out to the instances and look for their partners along the way that has
-    shown the fewest candidates. Nothing is broadcast, and no intermediate result is kept."""
+    shown the fewest candidates. Nothing is broadcast. Pairs of two streams are kept, packed, only
+    where that has shown to pay."""
 
 
 @dataclass(frozen=True)
