@@ -74,7 +74,7 @@ class Quantile(Accumulator):
         sketched = np.flatnonzero(state[1].is_valid().to_numpy(zero_copy_only=False))
         for i in sketched:
             sketch = datasketches.kll_doubles_sketch.deserialize(state[1][i].as_py())
-            answers[i] = sketch.get_quantile(self.q, True)
+            answers[i] = _answer(sketch, self.q)
         has[sketched] = True
         return pa.array(answers, mask=~has)
 
@@ -128,6 +128,13 @@ class Quantile(Accumulator):
         for group in np.flatnonzero(large & (ends > begins)):
             sketch = merged.setdefault(int(group), datasketches.kll_doubles_sketch(self.k))
             sketch.update(np.ascontiguousarray(values[begins[group] : ends[group]]))
+
+
+def _answer(sketch: datasketches.kll_doubles_sketch, q: float) -> float:
+    """The least and the largest value are known exactly; all between is approximated."""
+    if q in (0, 1):
+        return float(sketch.get_max_value() if q else sketch.get_min_value())
+    return float(sketch.get_quantile(q, True))
 
 
 def _sorted_values(groups: Groups, values: pa.Array) -> tuple[Groups, npt.NDArray[np.float64]]:

@@ -31,7 +31,7 @@ def show(
         console.print("\nNo batch has been committed yet.")
         return
     latest = reports[-shown:]
-    console.print(*batches_tables(latest, console))
+    console.print(*batches_tables(latest, console, query.get("kind", "")))
     if len(reports) > len(latest):
         console.print(
             f"the last {len(latest)} of {count(len(reports))} batches; --last shows more",
@@ -56,13 +56,16 @@ def _told(name: str, value: str) -> str:
 
 
 def _key(query: dict[str, str]) -> str:
-    """The names of the left keys, without their types."""
-    return ", ".join(part.partition(" as ")[0] for part in query.get("left keys", "").split(", "))
+    """The names of the key columns, without their types."""
+    told = query.get("by", query.get("left keys", ""))
+    if query.get("kind") == THREE_WAY:
+        told = "key"
+    return ", ".join(part.partition(" as ")[0] for part in told.split(", "))
 
 
-def batches_tables(reports: Sequence[BatchReport], console: Console) -> list[Table]:
+def batches_tables(reports: Sequence[BatchReport], console: Console, kind: str = "") -> list[Table]:
     """One line per batch with everything that is counted; in two tables where one is too wide."""
-    counted = _counts(reports)
+    counted = _counts(kind)
     timed = _times_and_state(reports)
     together = _table(reports, counted + timed)
     unlimited = console.options.update_width(10_000)
@@ -70,6 +73,12 @@ def batches_tables(reports: Sequence[BatchReport], console: Console) -> list[Tab
         return [together]
     return [_table(reports, counted), _table(reports, timed)]
 
+
+THREE_WAY = "three-way join"
+NAMES_OF_COUNTS = {  # what the inputs and the outcome of a kind of query are called
+    "aggregation": ("rows", "", "", "results"),
+    THREE_WAY: ("r", "s", "t", "triples"),
+}
 
 Column = tuple[str, Callable[[BatchReport], str | Text]]
 
@@ -84,7 +93,7 @@ def _table(reports: Sequence[BatchReport], columns: Sequence[Column]) -> Table:
     return table
 
 
-def _counts(reports: Sequence[BatchReport]) -> list[Column]:
+def _counts(kind: str) -> list[Column]:
     def counted(number: int) -> Text:
         return Text(short(number), style="" if number else "dim")
 
@@ -92,14 +101,21 @@ def _counts(reports: Sequence[BatchReport]) -> list[Column]:
         ratio = report.busiest_over_mean
         return Text(f"{ratio:.2f}", style=balance_style(ratio))
 
-    return [
-        ("left", lambda r: counted(r.rows_left)),
-        ("right", lambda r: counted(r.rows_right)),
+    left, right, third, outcome = NAMES_OF_COUNTS.get(kind, ("left", "right", "", "matches"))
+    columns: list[Column] = [(left, lambda r: counted(r.rows_left))]
+    if right:
+        columns.append((right, lambda r: counted(r.rows_right)))
+    if third:
+        columns.append((third, lambda r: counted(r.rows_third)))
+    columns += [
         ("late", lambda r: counted(r.late)),
         ("nulls", lambda r: counted(nulls(r))),
-        ("matches", lambda r: counted(r.matches)),
+        (outcome, lambda r: counted(r.matches)),
         ("busiest/\nmean", balance),
     ]
+    if third:
+        columns.append(("kept\npairs", lambda r: counted(r.intermediates)))
+    return columns
 
 
 def _times_and_state(reports: Sequence[BatchReport]) -> list[Column]:

@@ -85,7 +85,7 @@ def nulls(report: BatchReport) -> int:
 
 
 def rows(report: BatchReport) -> int:
-    return report.rows_left + report.rows_right
+    return report.rows_left + report.rows_right + report.rows_third
 
 
 def speed(report: BatchReport) -> float:

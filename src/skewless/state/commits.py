@@ -157,5 +157,5 @@ def claim(folder: Folder, fingerprint: dict[str, str]) -> None:
         )
         raise CheckpointMismatchError(
             f"the checkpoint {folder.root} belongs to another query:{lines}\n"
-            "Use another checkpointLocation, or describe the join as it was."
+            "Use another checkpointLocation, or describe the query as it was."
         )
