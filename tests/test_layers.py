@@ -1,6 +1,7 @@
 """The layers of the package: who may import whom, read from the source without running it.
 
-`model` ← `routing, balancing, state` ← `joining` ← `aggregating, three_way` ← `spark, simulation` ← `cli`. A new module at the
+`model` ← `routing, balancing, state` ← `joining` ← `aggregating, similarity,
+three_way` ← `spark, simulation` ← `cli`. A new module at the
 top of the package fails here until it is given its place in `MAY_IMPORT`.
 """
 
@@ -21,7 +22,7 @@ PACKAGE = "skewless"
 LEAVES = {"durations", "faults"}
 BASE = {"errors", "model"} | LEAVES
 PARTS = {"routing", "balancing", "state"}
-ALGORITHMS = BASE | PARTS | {"joining", "aggregating", "three_way"}
+ALGORITHMS = BASE | PARTS | {"joining", "aggregating", "similarity", "three_way"}
 ALL = ALGORITHMS | {"history", "spark", "simulation", "workloads", "jobfile", "cli", "__init__"}
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -34,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "state": BASE,
     "joining": BASE | PARTS,
     "aggregating": BASE | PARTS | {"joining"},
+    "similarity": BASE | PARTS | {"joining"},
     "three_way": BASE | PARTS | {"joining"},
     "history": BASE | {"state"},
     "spark": ALGORITHMS | {"history"},

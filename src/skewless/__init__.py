@@ -36,12 +36,14 @@ from skewless.routing import (
     ShuffleGrouping,
     WChoices,
 )
+from skewless.similarity.strategies import S3J, BruteForce, ClusterJoin
 from skewless.three_way.strategies import Tree, TriJoin
 
 if TYPE_CHECKING:
     from skewless.spark.aggregate import Aggregated, aggregate
     from skewless.spark.join import Joined, join
     from skewless.spark.join3 import Joined3, join3
+    from skewless.spark.similarity import Similar, similarity_join
 
 __version__ = "0.1.0"
 
@@ -53,6 +55,8 @@ __all__ = [
     "BatchAware",
     "BatchReport",
     "Broadcast",
+    "BruteForce",
+    "ClusterJoin",
     "ContRand",
     "DAGreedy",
     "DChoices",
@@ -67,7 +71,9 @@ __all__ = [
     "PKG",
     "PdStream",
     "Quantile",
+    "S3J",
     "ShuffleGrouping",
+    "Similar",
     "Tree",
     "TriJoin",
     "UNBOUNDED",
@@ -80,6 +86,7 @@ __all__ = [
     "history",
     "join",
     "join3",
+    "similarity_join",
 ]
 
 
@@ -87,9 +94,11 @@ _LATE = {
     "Aggregated": "aggregate",
     "Joined": "join",
     "Joined3": "join3",
+    "Similar": "similarity",
     "aggregate": "aggregate",
     "join": "join",
     "join3": "join3",
+    "similarity_join": "similarity",
 }
 
 

@@ -25,7 +25,7 @@ SCHEMA = """
     verdict string, slots map<string, array<double>>,
     keys array<struct<hash: decimal(20, 0), value: string, slot: long, own: boolean>>,
     key_figures map<string, array<double>>, rows_third long, intermediates long,
-    busiest_over_mean double
+    comparisons map<string, long>,    busiest_over_mean double
 """
 
 

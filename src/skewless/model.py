@@ -451,7 +451,8 @@ class BatchReport:
     slot, `key_figures` those of the heaviest `keys`; `verdict` sums up how even the work is.
 
     An aggregation has one input, the left; its `matches` are results, and an instance's `pairs` are
-    partial results. A three-way join has a third input, and `intermediates` in its state.
+    partial results. A three-way join has a third input, and `intermediates` in its state. Of a
+    similarity join `comparisons` says what was looked into, compared, and known without.
     """
 
     batch_id: int
@@ -477,6 +478,7 @@ class BatchReport:
     key_figures: Figures | None = field(default=None, compare=False)
     rows_third: int = 0
     intermediates: int = 0
+    comparisons: dict[str, int] = field(default_factory=dict)
 
     @property
     def busiest_over_mean(self) -> float:

@@ -200,7 +200,11 @@ def _plain_schema(this: columns.Input) -> pa.Schema:
 
 
 def _parse_times(inputs: list[columns.Input], times: object) -> list[int]:
-    if not isinstance(times, list | tuple) or len(times) != 3:
+    if (
+        not isinstance(times, list | tuple)
+        or len(times) != 3
+        or any(name is None for name in times)
+    ):
         raise ArgumentError("times", times, "the event-time columns of r, s and t")
     found = [columns.resolve_time(this, n, "times") for this, n in zip(inputs, times, strict=True)]
     kinds = {str(this.type_of(i)) for this, i in zip(inputs, found, strict=True)}
@@ -225,7 +229,8 @@ def _parse_within(
         bound = _parse_bound(within)
         return dict.fromkeys(pairs, bound)
     names = {f"{NAMES[a]}{NAMES[b]}": (a, b) for a, b in pairs}
-    given = {"".join(key): value for key, value in within.items()}
+    given = {"".join(map(str, key)) if isinstance(key, tuple) else key: value
+             for key, value in within.items()}  # fmt: skip
     if set(given) != set(names):
         accepted = f"one bound for each pair that has a condition: {', '.join(sorted(names))}"
         raise ArgumentError("within", within, accepted)

@@ -21,6 +21,10 @@ from skewless.joining.ingest import ingest
 from skewless.joining.runtime import CACHE, run_instance
 from skewless.model import BatchPlan, JoinSpec, Side
 from skewless.routing import Grouping
+from skewless.similarity.ingest import ingest_vectors
+from skewless.similarity.instance import run_similarity
+from skewless.similarity.spec import SimilarityPlan, SimilaritySpec
+from skewless.similarity.strategies import SimilarityStrategy
 from skewless.three_way.ingest import ingest_stream
 from skewless.three_way.instance import run_pairs, run_three
 from skewless.three_way.spec import ThreePlan, ThreeSpec
@@ -144,6 +148,37 @@ def pairs_function(spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy) ->
         settle()
 
     return pairs_task
+
+
+def ingest_vectors_function(
+    spec: SimilaritySpec, strategy: SimilarityStrategy, side: Side, root: str
+) -> ArrowFunction:
+    """Rows of one side of a similarity join in, one row per piece out."""
+    schema = spec.side(side).schema
+
+    def ingest_vectors_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        talk_at_once()
+        typed = (_as_schema(b, schema) for b in batches)
+        for arrived in ingest_vectors(typed, spec, strategy, side, root):
+            yield pa.record_batch({"arrival": [json.dumps(arrived.to_json())]})
+        settle()
+
+    return ingest_vectors_task
+
+
+def similarity_function(
+    spec: SimilaritySpec, plan: SimilarityPlan, strategy: SimilarityStrategy
+) -> ArrowFunction:
+    """The number of an instance in, its pairs out."""
+
+    def similarity_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        talk_at_once()
+        for batch in batches:
+            for instance in batch.column(0).to_pylist():
+                yield from run_similarity(spec, plan, strategy, instance)
+        settle()
+
+    return similarity_task
 
 
 def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

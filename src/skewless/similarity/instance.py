@@ -1,0 +1,243 @@
+"""The work of one instance in one batch: new rows look into worksets for rows that are alike."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from skewless import faults
+from skewless.joining.compact import Layout, compact_groups
+from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen, match_ranges, sort_order
+from skewless.joining.runtime import CACHE
+from skewless.model import FAR_US, InstanceLoad, SegmentInfo, Side
+from skewless.similarity.points import Points, take
+from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, Tally, Told
+from skewless.similarity.strategies import S3J, SimilarityStrategy
+from skewless.similarity.worksets import Floats, Worksets, reached, read_worksets
+from skewless.state.files import Folder
+from skewless.state.segments import Rows
+
+PAIRS_PER_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True)
+class Run:
+    """Rows of a segment with what is compared: their points, and how far each is from its center.
+    `number` is the place of the segment among all of a side."""
+
+    rows: Rows
+    points: Points
+    from_center: Floats
+    floor_us: int
+    number: int
+
+
+class SimilarityInstance:
+    """One instance at work on one batch. Iterate over `results`."""
+
+    def __init__(
+        self,
+        spec: SimilaritySpec,
+        plan: SimilarityPlan,
+        strategy: SimilarityStrategy,
+        instance: int,
+        tally: Tally,
+    ) -> None:
+        self._spec, self._plan, self._strategy = spec, plan, strategy
+        self._instance, self._tally = instance, tally
+        self._folder = Folder(plan.root)
+        self._schema = spec.output_schema()
+        self._worksets = self._my_worksets()
+
+    def _my_worksets(self) -> Worksets | None:
+        plan = self._plan
+        if plan.worksets is None:
+            return None
+        every = read_worksets(self._folder, plan.worksets)
+        if plan.owners is None:
+            return every
+        owner = [plan.owners.get(i, i % plan.instances) for i in every.ids.tolist()]
+        return every.take(np.flatnonzero(np.array(owner) == self._instance))
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """Pairs that are alike: old rows with new ones, and new ones with one another."""
+        if self._worksets is None or not len(self._worksets):
+            return
+        for side in self._spec.sides:
+            other: Side = "left" if self._spec.right is None or side == "right" else "right"
+            stored = [self._run(s, n) for n, s in enumerate(self._plan.old) if s.side == other]
+            if side == "right" or self._spec.right is None:
+                # Two newcomers meet where the right one looks; in a self-join, the later one.
+                stored += self._new(other)
+            for prober in self._new(side):
+                yield from self._probe(side, prober, stored)
+
+    def _new(self, side: Side) -> list[Run]:
+        begin = len(self._plan.old)
+        return [self._run(s, begin + n) for n, s in enumerate(self._plan.new) if s.side == side]
+
+    def _run(self, segment: SegmentInfo, number: int) -> Run:
+        this = self._spec.side(segment.side)
+        rows = CACHE.rows(self._folder, segment, this.time)
+        points = self._spec.metric.points([rows.columns[i] for i in this.vector])
+        floor = segment.floor_us
+        return Run(rows, points, rows.columns[-1].to_numpy(), floor, number)
+
+    def _mine(self, prober: Run) -> Ints:
+        """The new rows that this instance has to look for partners of: a share of them, dealt like
+        cards, or all where others have other worksets."""
+        share = (self._instance, self._plan.instances) if self._plan.owners is None else (0, 1)
+        mine = np.arange(share[0], len(prober.rows), share[1])
+        return mine[prober.rows.times[mine] >= prober.floor_us]
+
+    def _probe(self, side: Side, prober: Run, stored: list[Run]) -> Iterator[pa.RecordBatch]:
+        assert self._worksets is not None
+        mine = self._mine(prober)
+        self._tally.rows += len(mine)
+        points = take(prober.points, mine)
+        rows, numbers = reached(self._spec, self._strategy, points, self._worksets)
+        self._tally.probes += len(rows)
+        ids, times = self._worksets.ids[numbers], prober.rows.times[mine[rows]]
+        order = sort_order(frozen(ids), frozen(times))
+        ids, times, rows = ids[order], times[order], mine[rows[order]]
+        for run in stored:
+            yield from self._look_into(side, prober, (ids, times, rows), run)
+
+    def _look_into(
+        self, side: Side, prober: Run, probes: tuple[UInts, Ints, Ints], run: Run
+    ) -> Iterator[pa.RecordBatch]:
+        ids, times, rows = probes
+        bounds = self._spec.partner_bounds(side)
+        first, last, pairs = match_ranges(
+            frozen(ids), frozen(times), -FAR_US,
+            frozen(run.rows.hashes), frozen(run.rows.times), run.floor_us, *bounds,
+        )  # fmt: skip
+        if self._plan.owners is not None:
+            self._count_by_workset(ids, last - first)
+        row = skip = 0
+        while pairs > 0:
+            room = min(pairs, PAIRS_PER_CHUNK)
+            found, partners, row, skip = expand_ranges(frozen(first), frozen(last), row, skip, room)
+            pairs -= room
+            batch = self._alike(side, prober, rows[found], ids[found], run, partners)
+            if batch is not None:
+                yield batch
+
+    def _count_by_workset(self, ids: UInts, pairs: Ints) -> None:
+        """Where the work was: what is moved are worksets."""
+        unique, owner = np.unique(ids, return_inverse=True)
+        for i, n in zip(unique.tolist(), np.bincount(owner, pairs).tolist(), strict=True):
+            self._tally.by_workset[i] = self._tally.by_workset.get(i, 0) + int(n)
+
+    def _alike(
+        self, side: Side, prober: Run, rows: Ints, ids: UInts, run: Run, partners: Ints
+    ) -> pa.RecordBatch | None:
+        """Candidates that are within the threshold, as rows of the result."""
+        spec = self._spec
+        keep = np.ones(len(rows), np.bool_)
+        if spec.right is None and run.number >= prober.number:
+            # Of two new rows the one that lies later looks for the other.
+            keep = partners < rows if run.number == prober.number else np.zeros_like(keep)
+        if spec.window_us is not None:
+            mine, theirs = prober.rows.times[rows], run.rows.times[partners]
+            keep &= mine // spec.window_us == theirs // spec.window_us
+        if not keep.all():
+            rows, partners, ids = rows[keep], partners[keep], ids[keep]
+        distances = spec.metric.pairs(prober.points, rows, run.points, partners)
+        self._count(prober, rows, ids, run, partners)
+        near = distances <= spec.threshold
+        rows, partners, distances = rows[near], partners[near], distances[near]
+        self._tally.matches += len(rows)
+        return self._emit(side, prober, rows, run, partners, distances) if len(rows) else None
+
+    def _count(self, prober: Run, rows: Ints, ids: UInts, run: Run, partners: Ints) -> None:
+        """Pairs of one inner set are alike by the triangle inequality: their distance is computed
+        to be told, not to decide."""
+        half = self._spec.threshold / 2
+        at_home = prober.rows.hashes[rows] == ids
+        inner = 0
+        if isinstance(self._strategy, S3J):
+            both = (prober.from_center[rows] <= half) & (run.from_center[partners] <= half)
+            inner = int((at_home & both).sum())
+        self._tally.inner += inner
+        self._tally.compared += len(rows) - inner
+
+    def _emit(
+        self, side: Side, prober: Run, rows: Ints, run: Run, partners: Ints, distances: Floats
+    ) -> pa.RecordBatch:
+        new, old = (prober.rows, rows), (run.rows, partners)
+        sides = {"left": old, "right": new}
+        if side == "left" and self._spec.right is not None:
+            sides = {"left": new, "right": old}
+        elif self._spec.right is None:
+            return self._emit_in_order(new, old, distances)
+        arrays = [sides[c.side][0].columns[c.index].take(pa.array(sides[c.side][1]))
+                  for c in self._spec.output]  # fmt: skip
+        return pa.RecordBatch.from_arrays([*arrays, pa.array(distances)], schema=self._schema)
+
+    def _emit_in_order(
+        self, new: tuple[Rows, Ints], old: tuple[Rows, Ints], distances: Floats
+    ) -> pa.RecordBatch:
+        """A row joined with one of its own stream: the earlier by event time comes first."""
+        swapped = new[0].times[new[1]] < old[0].times[old[1]]
+        arrays = []
+        for column in self._spec.output:
+            mine = new[0].columns[column.index].take(pa.array(new[1]))
+            theirs = old[0].columns[column.index].take(pa.array(old[1]))
+            first = swapped if column.side == "left" else ~swapped
+            both = pa.concat_arrays([theirs, mine])
+            arrays.append(both.take(pa.array(np.arange(len(swapped)) + first * len(swapped))))
+        return pa.RecordBatch.from_arrays([*arrays, pa.array(distances)], schema=self._schema)
+
+    def late_rows(self) -> int:
+        return sum(
+            int((CACHE.rows(self._folder, s, self._spec.side(s.side).time).times
+                 < self._plan.watermark_us).sum())
+            for s in self._plan.new
+        )  # fmt: skip
+
+
+def run_similarity(
+    spec: SimilaritySpec, plan: SimilarityPlan, strategy: SimilarityStrategy, instance: int
+) -> Iterator[pa.RecordBatch]:
+    """The pairs of an instance; then its report, as a small file. Running it twice gives the same
+    rows and does no harm."""
+    faults.reach("instance.begun", plan.batch_id)
+    tally, spent_s, begun = Tally(), 0.0, time.thread_time()
+    unit = SimilarityInstance(spec, plan, strategy, instance, tally)
+    for batch in unit.results():
+        spent_s += time.thread_time() - begun
+        yield batch
+        begun = time.thread_time()
+    spent_s += time.thread_time() - begun
+    faults.reach("instance.joined", plan.batch_id)
+    load = InstanceLoad(
+        instance,
+        rows=tally.rows,
+        pairs=tally.compared,
+        matches=tally.matches,
+        late_left=unit.late_rows() if instance == 0 else 0,
+        time_ms=round(spent_s * 1000, 3),
+    )
+    compacted = tuple(_compact(spec, plan, instance))
+    told = Told(load, tally.probes, tally.inner, tuple(tally.by_workset.items()), compacted)
+    folder = Folder(plan.root)
+    name = f"{plan.report_folder}/{instance}.json"
+    folder.write_atomically(name, json.dumps(told.to_json()).encode())
+    CACHE.keep_only(folder, {s.name for s in (*plan.old, *plan.new)})
+    faults.reach("instance.reported", plan.batch_id)
+
+
+def _compact(spec: SimilaritySpec, plan: SimilarityPlan, instance: int) -> Iterator[SegmentInfo]:
+    layout = Layout(
+        {side: spec.stored_schema(side) for side in spec.sides},
+        {side: spec.side(side).time for side in spec.sides},
+        plan.keep_after_us,
+    )
+    share = (instance, plan.instances)
+    return compact_groups(Folder(plan.root), plan.compact, share, layout, plan.batch_id, CACHE)

@@ -1,0 +1,283 @@
+"""Distances that obey the triangle inequality, which is all that the worksets rely on."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numba
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from skewless.errors import DataError
+from skewless.joining.kernels import Ints
+from skewless.similarity.points import Flags, Matrix, Points, Sets, matrix, matrix_of, sets_of
+
+Floats = npt.NDArray[np.float64]
+
+EARTH_RADIUS_M = 6_371_008.8  # the mean radius
+PAIRS_AT_ONCE = 1 << 15  # of a user's metric, whose arguments are copies
+
+_kernel = numba.njit(cache=True, nogil=True)
+
+EUCLIDEAN, MANHATTAN, ANGULAR, HAMMING, HAVERSINE = range(5)
+
+
+class Metric(ABC):
+    """A distance. Configurations are frozen and picklable; `repr` is what a checkpoint is tied to.
+    Thresholds lie between 0 and `largest`."""
+
+    largest: ClassVar[float] = math.inf
+    columns_told: ClassVar[str] = "an array of numbers, or numeric columns"
+    has_dimension: ClassVar[bool] = True  # all values must have the same number of elements
+
+    def fits(self, types: list[pa.DataType]) -> bool:
+        """Whether it works on columns of these types."""
+        if len(types) == 1 and (pt.is_list(types[0]) or pt.is_large_list(types[0])):
+            return _is_number(types[0].value_type)
+        return all(map(_is_number, types))
+
+    def points(self, columns: list[pa.Array]) -> Points:
+        """Values as they are compared."""
+        return matrix_of(columns)
+
+    def unfit(self, points: Points) -> Flags | None:
+        """Which values have no distance under this metric; None: all have one."""
+        return None
+
+    @abstractmethod
+    def pairs(self, a: Points, a_rows: Ints, b: Points, b_rows: Ints) -> Floats:
+        """The distances of some pairs of rows."""
+
+    @abstractmethod
+    def cross(self, a: Points, b: Points) -> Matrix:
+        """The distances of all rows of a from all of b."""
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
+
+
+@dataclass(frozen=True)
+class VectorMetric(Metric):
+    """A metric of vectors, computed by a compiled loop."""
+
+    name: str
+
+    @property
+    def _code(self) -> int:
+        return {"euclidean": EUCLIDEAN, "manhattan": MANHATTAN, "hamming": HAMMING}[self.name]
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        return 1.0 if self.name == "hamming" else math.inf
+
+    def pairs(self, a: Points, a_rows: Ints, b: Points, b_rows: Ints) -> Floats:
+        found: Floats = _pairs(self._code, matrix(a), a_rows, matrix(b), b_rows)
+        return found
+
+    def cross(self, a: Points, b: Points) -> Matrix:
+        found: Matrix = _cross(self._code, matrix(a), matrix(b))
+        return found
+
+
+@dataclass(frozen=True)
+class Angular(VectorMetric):
+    """The angle between two vectors over pi: 0 for one direction, 1 for opposite ones. Computed
+    from the difference and the sum of unit vectors, which is right to the last digits also for
+    small angles, where the arc cosine loses half of them."""
+
+    name: str = "angular"
+    largest: ClassVar[float] = 1.0
+
+    @property
+    def _code(self) -> int:
+        return ANGULAR
+
+    def points(self, columns: list[pa.Array]) -> Points:
+        vectors = matrix_of(columns)
+        largest = np.abs(vectors).max(axis=1, initial=0.0, keepdims=True)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            scaled = vectors / largest  # so that squares neither overflow nor vanish
+            units: Matrix = scaled / np.sqrt((scaled * scaled).sum(axis=1, keepdims=True))
+            return units
+
+    def unfit(self, points: Points) -> Flags | None:
+        return np.asarray(~np.isfinite(matrix(points)).all(axis=1))
+
+
+@dataclass(frozen=True)
+class Haversine(VectorMetric):
+    """The distance of two places on the globe in metres, by latitude and longitude in degrees."""
+
+    name: str = "haversine"
+    columns_told: ClassVar[str] = "latitude and longitude in degrees: two columns, or one array"
+
+    @property
+    def _code(self) -> int:
+        return HAVERSINE
+
+    @property
+    def largest(self) -> float:  # type: ignore[override]
+        return math.pi * EARTH_RADIUS_M
+
+    def points(self, columns: list[pa.Array]) -> Points:
+        places: Matrix = np.radians(matrix_of(columns))
+        return places
+
+    def unfit(self, points: Points) -> Flags | None:
+        places = matrix(points)
+        if places.shape[1] != 2:
+            return np.ones(len(places), np.bool_)
+        return np.asarray(np.abs(places[:, 0]) > np.pi / 2 + 1e-12)
+
+
+@dataclass(frozen=True)
+class Jaccard(Metric):
+    """One minus the share that two sets of integers have in common. Two empty sets are alike."""
+
+    largest: ClassVar[float] = 1.0
+    columns_told: ClassVar[str] = "an array of integers"
+    has_dimension: ClassVar[bool] = False
+
+    def fits(self, types: list[pa.DataType]) -> bool:
+        lists = len(types) == 1 and (pt.is_list(types[0]) or pt.is_large_list(types[0]))
+        return bool(lists and pt.is_integer(types[0].value_type))
+
+    def points(self, columns: list[pa.Array]) -> Points:
+        return sets_of(columns[0])
+
+    def pairs(self, a: Points, a_rows: Ints, b: Points, b_rows: Ints) -> Floats:
+        assert isinstance(a, Sets) and isinstance(b, Sets)
+        found: Floats = _jaccard_pairs(a.offsets, a.values, a_rows, b.offsets, b.values, b_rows)
+        return found
+
+    def cross(self, a: Points, b: Points) -> Matrix:
+        n, m = len(a), len(b)
+        rows = np.repeat(np.arange(n), m)
+        return self.pairs(a, rows, b, np.tile(np.arange(m), n)).reshape(n, m)
+
+
+@dataclass(frozen=True)
+class OwnMetric(Metric):
+    """A metric that a user has written: a function of two matrices, which gives the distance of
+    each row of the one from the same row of the other."""
+
+    function: Callable[[Matrix, Matrix], Any]
+
+    def __repr__(self) -> str:
+        return f"metric {getattr(self.function, '__qualname__', type(self.function).__name__)}"
+
+    def pairs(self, a: Points, a_rows: Ints, b: Points, b_rows: Ints) -> Floats:
+        found = np.empty(len(a_rows))
+        for begin in range(0, len(a_rows), PAIRS_AT_ONCE):
+            some = slice(begin, begin + PAIRS_AT_ONCE)
+            found[some] = self._of(matrix(a)[a_rows[some]], matrix(b)[b_rows[some]])
+        return found
+
+    def _of(self, a: Matrix, b: Matrix) -> Floats:
+        distances = np.asarray(self.function(a, b), np.float64)
+        if distances.shape != (len(a),) or not (distances >= 0).all():
+            raise DataError(
+                f"{self!r} must give one distance of at least 0 per row; for {len(a)} rows it gave "
+                f"an array of shape {distances.shape}"
+            )
+        return distances
+
+    def cross(self, a: Points, b: Points) -> Matrix:
+        n, m = len(a), len(b)
+        rows = np.repeat(np.arange(n), m)
+        return self.pairs(a, rows, b, np.tile(np.arange(m), n)).reshape(n, m)
+
+    def check_triangles(self, points: Points) -> None:
+        """Raise DataError where a sample shows that this is no metric."""
+        some = min(len(points), 40)
+        between = self.cross(matrix(points)[:some], matrix(points)[:some])
+        slack = 1e-9 * (1 + np.abs(between).max(initial=0.0))
+        if (np.abs(between - between.T) > slack).any() or (np.diag(between) > slack).any():
+            raise DataError(f"{self!r} is no metric: it must be symmetric, and 0 for equal values")
+        ways = (between[:, :, None] + between[None, :, :]).min(axis=1)
+        if (between > ways + slack).any():
+            raise DataError(f"{self!r} is no metric: the way over a third value was shorter")
+
+
+METRICS: dict[str, Metric] = {
+    "angular": Angular(),
+    "euclidean": VectorMetric("euclidean"),
+    "manhattan": VectorMetric("manhattan"),
+    "hamming": VectorMetric("hamming"),
+    "jaccard": Jaccard(),
+    "haversine": Haversine(),
+}
+
+
+@_kernel
+def _distance(code: int, a: Floats, b: Floats) -> float:
+    if code == ANGULAR:
+        apart, along = 0.0, 0.0
+        for i in range(len(a)):
+            apart += (a[i] - b[i]) ** 2
+            along += (a[i] + b[i]) ** 2
+        return 2.0 * math.atan2(math.sqrt(apart), math.sqrt(along)) / math.pi
+    if code == HAVERSINE:
+        north, east = math.sin((b[0] - a[0]) / 2), math.sin((b[1] - a[1]) / 2)
+        h = north * north + math.cos(a[0]) * math.cos(b[0]) * east * east
+        return 2.0 * EARTH_RADIUS_M * math.asin(min(1.0, math.sqrt(h)))
+    total = 0.0
+    if code == EUCLIDEAN:
+        for i in range(len(a)):
+            total += (a[i] - b[i]) ** 2
+        return math.sqrt(total)
+    if code == MANHATTAN:
+        for i in range(len(a)):
+            total += abs(a[i] - b[i])
+        return total
+    for i in range(len(a)):
+        total += a[i] != b[i]
+    return total / max(len(a), 1)
+
+
+@_kernel
+def _pairs(code: int, a: Matrix, a_rows: Ints, b: Matrix, b_rows: Ints) -> Floats:
+    found = np.empty(len(a_rows))
+    for i in range(len(a_rows)):
+        found[i] = _distance(code, a[a_rows[i]], b[b_rows[i]])
+    return found
+
+
+@_kernel
+def _cross(code: int, a: Matrix, b: Matrix) -> Matrix:
+    found = np.empty((len(a), len(b)))
+    for i in range(len(a)):
+        for j in range(len(b)):
+            found[i, j] = _distance(code, a[i], b[j])
+    return found
+
+
+@_kernel
+def _jaccard_pairs(
+    a_offsets: Ints, a_values: Ints, a_rows: Ints, b_offsets: Ints, b_values: Ints, b_rows: Ints
+) -> Floats:
+    found = np.empty(len(a_rows))
+    for k in range(len(a_rows)):
+        i, i_end = a_offsets[a_rows[k]], a_offsets[a_rows[k] + 1]
+        j, j_end = b_offsets[b_rows[k]], b_offsets[b_rows[k] + 1]
+        total = (i_end - i) + (j_end - j)
+        common = 0
+        while i < i_end and j < j_end:
+            if a_values[i] == b_values[j]:
+                common += 1
+                i += 1
+                j += 1
+            elif a_values[i] < b_values[j]:
+                i += 1
+            else:
+                j += 1
+        union = total - common
+        found[k] = 0.0 if union == 0 else (union - common) / union
+    return found

@@ -1,0 +1,314 @@
+"""`sk.similarity_join`: from arguments to a similarity join that can be started."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame
+from pyspark.sql.types import DoubleType, StructField, StructType
+
+from skewless.durations import parse_duration_us
+from skewless.errors import ArgumentError, ColumnError
+from skewless.model import OutputColumn, Side
+from skewless.similarity.metrics import METRICS, Metric, OwnMetric
+from skewless.similarity.runtime import SimilarityRuntime
+from skewless.similarity.spec import DISTANCE, SimilaritySpec, VectorArrival, VectorSide
+from skewless.similarity.strategies import S3J, SimilarityStrategy
+from skewless.spark import columns
+from skewless.spark.described import Described, numbered, parallelism, parse_size
+from skewless.spark.query import BatchDriver
+from skewless.spark.similarity_driver import SimilarityBatchDriver, pairs_of
+from skewless.spark.sinks import Sink
+from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_vectors_function
+
+ERROR_OR_DROP = ("error", "drop")
+ON_FORMS = 'an array column "v", columns of numbers ["x", "y"], or a pair of such: (left, right)'
+WORKSETS_MOST = 2048
+
+
+def similarity_join(
+    left: DataFrame,
+    right: DataFrame | None = None,
+    *,
+    on: object,
+    metric: str | Callable[[Any, Any], Any] = "euclidean",
+    threshold: float,
+    left_time: str,
+    right_time: str | None = None,
+    within: object = None,
+    window: object = None,
+    late: object = None,
+    where: str | Column | None = None,
+    strategy: SimilarityStrategy | str = "auto",
+    instances: int | None = None,
+    suffixes: tuple[str, str] = ("_left", "_right"),
+    dimension: int | None = None,
+    check_metric: bool = False,
+    on_bad: str = "error",
+    on_null_time: str = "error",
+) -> Similar:
+    """Join rows of two streams, or of one with itself, whose values are alike.
+
+    Parameters
+    ----------
+    left, right
+        Streaming DataFrames from any source, or static ones. Without `right`, rows of `left` are
+        joined with one another: each pair once, the earlier row as left, no row with itself.
+    on
+        What is compared: ``"vector"``, an array of numbers in both inputs, ``["x", "y"]``, columns
+        of numbers, or one for each input, ``("embedding", "vector")``.
+    metric
+        "euclidean", "manhattan", "angular" (the angle over pi), "hamming" (the share of elements
+        that differ), "jaccard" (arrays of integers as sets), "haversine" (metres, by latitude and
+        longitude in degrees); or a function of two matrices that gives the distance of each row of
+        the one from the same row of the other, and obeys the triangle inequality.
+    threshold
+        Rows are alike if ``distance <= threshold``, exactly. A larger one compares more.
+    left_time, right_time
+        The event-time columns.
+    within, window
+        Either how far times may be apart, as for `sk.join`, or ``window="1 minute"``: both rows
+        are in the same window of time.
+    late
+        How far a row may lie behind the latest of its input, one or one per input. Later rows
+        are dropped and counted. Default: "0 seconds".
+    strategy
+        What is compared, and by whom; the result is the same. ``"auto"`` is ``sk.S3J()`` with at
+        most 2048 worksets; ``sk.ClusterJoin(partitions)``, ``sk.BruteForce()``. A checkpoint goes
+        on with what it was begun with.
+    instances, where, suffixes, on_null_time
+        As for `sk.join`.
+    dimension
+        How many elements vectors have. Default: as many as the first; others are bad rows.
+    check_metric
+        Check a metric of your own on a sample of each task's rows, and stop if it is none.
+    on_bad
+        ``"error"`` stops the query at a row that cannot be compared (NaN, other dimension, zero
+        vector under "angular"), ``"drop"`` drops and counts it. Nulls are always dropped and
+        counted.
+
+    The result has the columns of both inputs and ``distance``.
+
+    >>> near = sk.similarity_join(taxis, orders, on=["lat", "lon"], metric="haversine",
+    ...                           threshold=300, left_time="seen_at", right_time="ordered_at",
+    ...                           within="1 minute")                        # doctest: +SKIP
+    """
+    for name, value in (("on_bad", on_bad), ("on_null_time", on_null_time)):
+        if value not in ERROR_OR_DROP:
+            raise ArgumentError(name, value, "'error' or 'drop'")
+    if not isinstance(check_metric, bool):
+        raise ArgumentError("check_metric", check_metric, "True or False")
+    inputs = _inputs(left, right)
+    measure = _parse_metric(metric)
+    compared = _parse_on(inputs, on, measure)
+    times = _parse_times(inputs, left_time, right_time)
+    lates = _parse_late(late)
+    lower, upper, window_us = _parse_bounds(within, window, alone=right is None)
+    sides = [
+        VectorSide(_plain_schema(this), compared[i], times[i], lates[i])
+        for i, this in enumerate(inputs)
+    ]
+    spec = SimilaritySpec(
+        sides[0],
+        None if right is None else sides[1],
+        measure,
+        _parse_threshold(threshold, measure),
+        lower,
+        upper,
+        window_us,
+        _output_columns(inputs, suffixes),
+        parse_size("dimension", dimension),
+        on_bad == "drop",
+        on_null_time == "drop",
+        check_metric,
+    )
+    fields = [inputs[0 if c.side == "left" or right is None else 1].fields[c.index]
+              for c in spec.output]  # fmt: skip
+    named = zip(spec.output, fields, strict=True)
+    schema = StructType([StructField(c.name, f.dataType) for c, f in named])
+    schema = schema.add(StructField(DISTANCE, DoubleType()))
+    how = _parse_strategy(strategy)
+    count = parse_size("instances", instances)
+    similar = Similar(left, schema, (), right, spec, schema, how, count)
+    return similar if where is None else similar.where(where)
+
+
+def _inputs(left: DataFrame, right: DataFrame | None) -> list[columns.Input]:
+    inputs = [columns.Input(left, "left")]
+    if right is not None:
+        inputs.append(columns.Input(right, "right"))
+        if left.isStreaming != right.isStreaming:
+            static = "right" if left.isStreaming else "left"
+            raise ArgumentError(static, "a static DataFrame", "streaming, as the other input is")
+    return inputs
+
+
+def _parse_metric(metric: object) -> Metric:
+    if isinstance(metric, str) and metric in METRICS:
+        return METRICS[metric]
+    if callable(metric):
+        return OwnMetric(metric)
+    names = ", ".join(repr(name) for name in METRICS)
+    raise ArgumentError("metric", metric, f"{names}, or a function of two matrices")
+
+
+def _parse_on(inputs: list[columns.Input], on: object, metric: Metric) -> list[tuple[int, ...]]:
+    pair = on if isinstance(on, tuple) and len(on) == 2 else (on, on)
+    found = []
+    for this, names in zip(inputs, pair, strict=False):
+        listed = [names] if isinstance(names, str) else names
+        if not isinstance(listed, list) or not listed:
+            raise ArgumentError("on", on, ON_FORMS)
+        indices = tuple(this.index(name, "on") for name in listed)
+        if not metric.fits([this.type_of(i) for i in indices]):
+            told = ", ".join(this.told(i) for i in indices)
+            raise ColumnError("on", told, f"{metric.columns_told}, for {metric!r}")
+        found.append(indices)
+    widths = {len(indices) for indices in found}
+    if len(widths) > 1 and metric.has_dimension:
+        raise ArgumentError("on", on, "of as many columns in the left as in the right input")
+    return found
+
+
+def _parse_times(inputs: list[columns.Input], left: str, right: str | None) -> list[int]:
+    if len(inputs) == 1:
+        if right is not None:
+            raise ArgumentError("right_time", right, "left out where there is no `right`")
+        return [columns.resolve_time(inputs[0], left, "left_time")]
+    times = [
+        columns.resolve_time(inputs[0], left, "left_time"),
+        columns.resolve_time(inputs[1], right, "right_time"),
+    ]
+    if inputs[0].type_of(times[0]) != inputs[1].type_of(times[1]):
+        told = f"{inputs[0].told(times[0])} and {inputs[1].told(times[1])}"
+        raise ArgumentError("right_time", told, "of the same type as `left_time`; cast one of them")
+    return times
+
+
+def _parse_late(late: object) -> list[int]:
+    if isinstance(late, list | tuple):
+        if len(late) != 2:
+            raise ArgumentError("late", late, "a duration, or two: (left, right)")
+        return [parse_duration_us(one, "late") for one in late]
+    return [0 if late is None else parse_duration_us(late, "late")] * 2
+
+
+def _parse_bounds(within: object, window: object, *, alone: bool) -> tuple[int, int, int | None]:
+    if (within is None) == (window is None):
+        given = {"within": within, "window": window}
+        raise ArgumentError("within", given, "given, or else `window`, but not both")
+    if window is not None:
+        size = parse_duration_us(window, "window")
+        if size <= 0:
+            raise ArgumentError("window", window, "a duration of more than 0")
+        return -size, size, size
+    if not isinstance(within, tuple | list):
+        bound = parse_duration_us(within, "within")
+        return -bound, bound, None
+    if alone or len(within) != 2:
+        accepted = "one duration, as rows of one stream have no sides" if alone else (
+            "a duration or (lower, upper)"
+        )  # fmt: skip
+        raise ArgumentError("within", within, accepted)
+    lower, upper = (parse_duration_us(w, "within", allow_negative=True) for w in within)
+    if lower > upper:
+        raise ArgumentError("within", within, "(lower, upper) with lower <= upper")
+    return lower, upper, None
+
+
+def _parse_threshold(threshold: object, metric: Metric) -> float:
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not number or not 0 <= threshold <= metric.largest or not math.isfinite(threshold):  # type: ignore[operator, arg-type]
+        bound = f" to {metric.largest:g}" if math.isfinite(metric.largest) else " on"
+        raise ArgumentError("threshold", threshold, f"a number from 0{bound}, for {metric!r}")
+    return float(threshold)  # type: ignore[arg-type]
+
+
+def _output_columns(
+    inputs: list[columns.Input], suffixes: Sequence[str]
+) -> tuple[OutputColumn, ...]:
+    if (
+        not isinstance(suffixes, tuple | list)
+        or len(suffixes) != 2
+        or not all(isinstance(suffix, str) for suffix in suffixes)
+    ):
+        raise ArgumentError("suffixes", suffixes, 'two strings, such as ("_left", "_right")')
+    left, right = inputs[0], inputs[-1]
+    shared = {n.lower() for n in left.names} & {n.lower() for n in right.names}
+    sides: tuple[tuple[Side, columns.Input, str], ...] = (
+        ("left", left, suffixes[0]),
+        ("right", right, suffixes[1]),
+    )
+    output = tuple(
+        OutputColumn(side, i, name + suffix if name.lower() in shared else name)
+        for side, this, suffix in sides
+        for i, name in enumerate(this.names)
+    )
+    names = [DISTANCE, *(c.name.lower() for c in output)]
+    twice = sorted({n for n in names if names.count(n) > 1})
+    if twice:
+        accepted = f"such that no output column appears twice: {twice}"
+        raise ColumnError("suffixes", tuple(suffixes), accepted)
+    return output
+
+
+def _parse_strategy(strategy: object) -> SimilarityStrategy:
+    if strategy == "auto":
+        return S3J(most=WORKSETS_MOST)
+    if not isinstance(strategy, SimilarityStrategy):
+        accepted = "'auto', sk.S3J(...), sk.ClusterJoin(partitions=...) or sk.BruteForce()"
+        raise ArgumentError("strategy", strategy, accepted)
+    return strategy
+
+
+def _plain_schema(this: columns.Input) -> pa.Schema:
+    return pa.schema([pa.field(f.name, f.type) for f in this.schema])
+
+
+@dataclass(frozen=True)
+class Similar(Described):
+    """A similarity join that is described but not running: write it with `writeStream`, or, when
+    the inputs are static, take the result with `toDF`."""
+
+    right: DataFrame | None
+    spec: SimilaritySpec
+    match_schema: StructType
+    strategy: SimilarityStrategy
+    instances: int | None
+
+    output_modes_told = "'append': a join only ever adds rows"
+
+    def arrivals(self, root: str) -> DataFrame:
+        """The first step of a batch: rows put into worksets, sorted and stored."""
+        tasks = parallelism(self.sparkSession)
+        frames = [self.frame, *([] if self.right is None else [self.right])]
+        first, *others = (
+            numbered(frame)
+            .coalesce(tasks)
+            .mapInArrow(
+                ingest_vectors_function(self.spec, self.strategy, side, root), ARRIVAL_SCHEMA
+            )
+            for side, frame in zip(self.spec.sides, frames, strict=True)
+        )
+        return first.unionAll(others[0]) if others else first
+
+    def runtime(self, root: str, **options: int) -> SimilarityRuntime:
+        instances = self.instances or parallelism(self.sparkSession)
+        return SimilarityRuntime(root, self.spec, self.strategy, instances, **options)
+
+    def driver(self, root: str, sink: Sink, mode: str | None, **keeping: int) -> BatchDriver:
+        runtime = self.runtime(root, **keeping)
+        return SimilarityBatchDriver(runtime, sink, self.match_schema, self.steps)
+
+    def _whole_result(self, root: str) -> DataFrame:
+        runtime = self.runtime(root)
+        runtime.open()
+        told = self.arrivals(root).collect()
+        plan = runtime.plan(0, [VectorArrival.from_json(json.loads(r[0])) for r in told])
+        found = pairs_of(self.sparkSession, self.spec, plan, self.strategy, self.match_schema)
+        return self.shaped(found)

@@ -1,0 +1,48 @@
+"""A micro-batch of a similarity join on Spark: rows arrive in worksets, pairs, commit."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
+
+from skewless.similarity.runtime import SimilarityRuntime
+from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, VectorArrival
+from skewless.similarity.strategies import SimilarityStrategy
+from skewless.spark.described import Steps, with_steps
+from skewless.spark.query import BatchDriver, Clock, Json, per_instance
+from skewless.spark.sinks import Sink
+from skewless.spark.workers import similarity_function
+
+
+class SimilarityBatchDriver(BatchDriver):
+    """Called by `foreachBatch` with the result of job 1."""
+
+    runtime: SimilarityRuntime
+
+    def __init__(
+        self, runtime: SimilarityRuntime, sink: Sink, match_schema: StructType, steps: Steps
+    ) -> None:
+        super().__init__(runtime, sink)
+        self._match_schema, self._steps = match_schema, steps
+
+    def _work(self, session: SparkSession, told: list[Json], batch_id: int, clock: Clock) -> None:
+        runtime = self.runtime
+        arrivals = [VectorArrival.from_json(t) for t in told]
+        plan = runtime.plan(batch_id, arrivals)
+        clock.lap("plan")
+        found = pairs_of(session, runtime.spec, plan, runtime.strategy, self._match_schema)
+        moves = self._write(with_steps(found, self._steps), batch_id)
+        clock.lap("join and write")
+        runtime.commit(plan, arrivals, moves, clock.laps)
+
+
+def pairs_of(
+    session: SparkSession,
+    spec: SimilaritySpec,
+    plan: SimilarityPlan,
+    strategy: SimilarityStrategy,
+    schema: StructType,
+) -> DataFrame:
+    """The pairs of a planned batch, as a DataFrame of one task per instance."""
+    function = similarity_function(spec, plan, strategy)
+    return per_instance(session, plan.instances, function, schema)

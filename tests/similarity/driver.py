@@ -1,0 +1,119 @@
+"""Drives a similarity join without Spark, the way the streaming query does. What Spark would carry
+between processes is carried through JSON and pickle here, too."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from skewless.joining.lifecycle import staging_folder
+from skewless.model import BatchReport
+from skewless.similarity.ingest import ingest_vectors
+from skewless.similarity.instance import run_similarity
+from skewless.similarity.runtime import SimilarityRuntime
+from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, VectorArrival
+from skewless.similarity.strategies import S3J, SimilarityStrategy
+from tests.oracle import Row, multiset, rows_of
+
+Task = list[pa.RecordBatch]
+Batch = dict[str, Sequence[Task]]  # per side its tasks
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What may change when a query is started again."""
+
+    strategy: SimilarityStrategy = field(default_factory=S3J)
+    instances: int = 2
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of one batch: its pairs, and its report (none if it was committed before)."""
+
+    rows: Counter[Row]
+    report: BatchReport | None
+    table: pa.Table | None = None
+
+
+class SimilarityDriver:
+    """One query, from its first start on."""
+
+    def __init__(
+        self,
+        root: Path | str,
+        spec: SimilaritySpec,
+        setup: Setup | None = None,
+        output: Path | None = None,
+        **options: int,
+    ) -> None:
+        self.root, self.spec, self.setup = str(root), spec, setup or Setup()
+        self._output, self._options = output, options
+        self.reopen()
+
+    def reopen(self, setup: Setup | None = None) -> None:
+        """Start again from what is on disk; all else is forgotten."""
+        self.setup = setup or self.setup
+        self.runtime = SimilarityRuntime(
+            self.root, self.spec, self.setup.strategy, self.setup.instances, **self._options
+        )
+        self.runtime.open()
+
+    def ingest(self, batch: Batch, *, twice: bool = False) -> list[VectorArrival]:
+        found: list[VectorArrival] = []
+        for side in self.spec.sides:
+            for task in batch.get(side, ()):
+                for _ in range(2 if twice else 1):
+                    spec, strategy = pickle.loads(pickle.dumps((self.spec, self.setup.strategy)))
+                    arrived = ingest_vectors(iter(task), spec, strategy, side, self.root)
+                    told = [json.dumps(a.to_json()) for a in arrived]
+                found += [VectorArrival.from_json(json.loads(text)) for text in told]
+        return found
+
+    def join(self, plan: SimilarityPlan, *, twice: bool = False) -> list[list[pa.RecordBatch]]:
+        parts = []
+        for instance in range(plan.instances):
+            for _ in range(2 if twice else 1):
+                spec, mine, strategy = pickle.loads(
+                    pickle.dumps((self.spec, plan, self.setup.strategy))
+                )
+                part = list(run_similarity(spec, mine, strategy, instance))
+            parts.append(part)
+        return parts
+
+    def run(self, batch_id: int, batch: Batch, *, twice: bool = False) -> Outcome:
+        """One batch from beginning to end, or nothing if it was committed before."""
+        if self.runtime.is_done(batch_id):
+            return Outcome(Counter(), None)
+        arrivals = self.ingest(batch, twice=twice)
+        plan = self.runtime.plan(batch_id, arrivals)
+        parts = self.join(plan, twice=twice)
+        moves = [] if self._output is None else self._stage(batch_id, parts)
+        report = self.runtime.commit(plan, arrivals, moves)
+        found = [result for part in parts for result in part]
+        table = pa.Table.from_batches(found, self.spec.output_schema())
+        return Outcome(multiset(rows_of(table)), report, table)
+
+    def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
+        moves = []
+        self.runtime.folder.make(staging_folder(batch_id))
+        for number, part in enumerate(parts):
+            staged = f"{staging_folder(batch_id)}/{number}.arrow"
+            path = self.runtime.folder.path(staged)
+            with pa.ipc.new_file(path, self.spec.output_schema()) as out:
+                for result in part:
+                    out.write_batch(result)
+            moves.append((staged, str(self._output / f"{batch_id}-{number}.arrow")))
+        return moves
+
+    def published(self) -> pa.Table:
+        """What a reader of the output folder sees."""
+        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
+        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
+        return pa.concat_tables([self.spec.output_schema().empty_table(), *tables])
