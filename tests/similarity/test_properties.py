@@ -189,7 +189,20 @@ def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> Non
         run_all(data, restart=True)
 
 
+@examples(100)
+@given(st.data())
+def test_matrix_products_rule_nothing_out_that_is_near(data: st.DataObject) -> None:
+    with (
+        mock.patch.object(instance, "SCREENED_FROM_DIMENSION", 1),
+        mock.patch.object(instance, "SCREENED_FROM_PAIRS", 1),
+        mock.patch.object(instance, "BLOCK_ROWS", 2),
+        mock.patch.object(instance, "BLOCK_STORED", 3),
+    ):
+        run_all(data)
+
+
 PROPERTIES = {
+    "products": test_matrix_products_rule_nothing_out_that_is_near,
     "any": test_any_similarity_join_is_right,
     "restarts": test_restarts_change_nothing,
     "compaction": test_compaction_and_small_pieces_change_nothing,

@@ -15,7 +15,7 @@ from skewless.joining.compact import Layout, compact_groups
 from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen, match_ranges, sort_order
 from skewless.joining.runtime import CACHE
 from skewless.model import FAR_US, InstanceLoad, SegmentInfo, Side
-from skewless.similarity.points import Points, take
+from skewless.similarity.points import Points, Sets, matrix, take
 from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, Tally, Told
 from skewless.similarity.strategies import S3J, SimilarityStrategy
 from skewless.similarity.worksets import Floats, Worksets, reached, read_worksets
@@ -23,6 +23,9 @@ from skewless.state.files import Folder
 from skewless.state.segments import Rows
 
 PAIRS_PER_CHUNK = 1 << 16
+SCREENED_FROM_DIMENSION = 16  # shorter vectors are compared faster one by one
+SCREENED_FROM_PAIRS = 1024
+BLOCK_ROWS, BLOCK_STORED = 512, 4096  # 8 MiB of single precision
 
 
 @dataclass(frozen=True)
@@ -112,21 +115,76 @@ class SimilarityInstance:
         self, side: Side, prober: Run, probes: tuple[UInts, Ints, Ints], run: Run
     ) -> Iterator[pa.RecordBatch]:
         ids, times, rows = probes
-        bounds = self._spec.partner_bounds(side)
+        bounds, size = self._spec.partner_bounds(side), self._spec.window_us
+        if size is not None:
+            times, bounds = times // size * size, (0, size - 1)  # all of the row's window
         first, last, pairs = match_ranges(
             frozen(ids), frozen(times), -FAR_US,
             frozen(run.rows.hashes), frozen(run.rows.times), run.floor_us, *bounds,
         )  # fmt: skip
+        if self._spec.right is None and run.number >= prober.number:
+            # Of two new rows the one that lies later looks for the other.
+            if run.number > prober.number:
+                return
+            last = np.minimum(last, rows)
+            first = np.minimum(first, last)
+            pairs = int((last - first).sum())
         if self._plan.owners is not None:
             self._count_by_workset(ids, last - first)
+        self._count(prober, rows, ids, run, first, last)
+        if self._is_screened(prober) and pairs >= SCREENED_FROM_PAIRS:
+            candidates = self._screened(prober, rows, ids, run, first, last)
+        else:
+            candidates = self._listed(rows, first, last, pairs)
+        for probing, partners in candidates:
+            batch = self._alike(side, prober, probing, run, partners)
+            if batch is not None:
+                yield batch
+
+    def _listed(
+        self, rows: Ints, first: Ints, last: Ints, pairs: int
+    ) -> Iterator[tuple[Ints, Ints]]:
+        """All pairs of ranges, some at a time."""
         row = skip = 0
         while pairs > 0:
             room = min(pairs, PAIRS_PER_CHUNK)
             found, partners, row, skip = expand_ranges(frozen(first), frozen(last), row, skip, room)
             pairs -= room
-            batch = self._alike(side, prober, rows[found], ids[found], run, partners)
-            if batch is not None:
-                yield batch
+            yield rows[found], partners
+
+    def _is_screened(self, prober: Run) -> bool:
+        """Whether vectors are long enough for a matrix product to pay."""
+        points = prober.points
+        return not isinstance(points, Sets) and points.shape[1] >= SCREENED_FROM_DIMENSION
+
+    def _screened(
+        self, prober: Run, rows: Ints, ids: UInts, run: Run, first: Ints, last: Ints
+    ) -> Iterator[tuple[Ints, Ints]]:
+        """Pairs of ranges that a matrix product in single precision does not rule out: block by
+        block, one workset after the other, as those who look into one meet the same rows."""
+        ends = [*(np.flatnonzero(ids[1:] != ids[:-1]) + 1).tolist(), len(ids)]
+        for begin, end in zip([0, *ends[:-1]], ends, strict=True):
+            for at in range(begin, end, BLOCK_ROWS):
+                some = slice(at, min(at + BLOCK_ROWS, end))
+                yield from self._screened_block(prober, rows[some], run, first[some], last[some])
+
+    def _screened_block(
+        self, prober: Run, rows: Ints, run: Run, first: Ints, last: Ints
+    ) -> Iterator[tuple[Ints, Ints]]:
+        some = first < last
+        if not some.any():
+            return
+        rows, first, last = rows[some], first[some], last[some]
+        mine = matrix(prober.points)[rows]
+        for at in range(int(first.min()), int(last.max()), BLOCK_STORED):
+            stored = np.arange(at, min(at + BLOCK_STORED, int(last.max())))
+            in_range = (stored >= first[:, None]) & (stored < last[:, None])
+            near = self._spec.metric.maybe_near(
+                mine, matrix(run.points)[stored], self._spec.threshold
+            )
+            found, partners = np.nonzero(in_range if near is None else in_range & near)
+            if len(found):
+                yield rows[found], stored[partners]
 
     def _count_by_workset(self, ids: UInts, pairs: Ints) -> None:
         """Where the work was: what is moved are worksets."""
@@ -135,37 +193,29 @@ class SimilarityInstance:
             self._tally.by_workset[i] = self._tally.by_workset.get(i, 0) + int(n)
 
     def _alike(
-        self, side: Side, prober: Run, rows: Ints, ids: UInts, run: Run, partners: Ints
+        self, side: Side, prober: Run, rows: Ints, run: Run, partners: Ints
     ) -> pa.RecordBatch | None:
         """Candidates that are within the threshold, as rows of the result."""
         spec = self._spec
-        keep = np.ones(len(rows), np.bool_)
-        if spec.right is None and run.number >= prober.number:
-            # Of two new rows the one that lies later looks for the other.
-            keep = partners < rows if run.number == prober.number else np.zeros_like(keep)
-        if spec.window_us is not None:
-            mine, theirs = prober.rows.times[rows], run.rows.times[partners]
-            keep &= mine // spec.window_us == theirs // spec.window_us
-        if not keep.all():
-            rows, partners, ids = rows[keep], partners[keep], ids[keep]
         distances = spec.metric.pairs(prober.points, rows, run.points, partners)
-        self._count(prober, rows, ids, run, partners)
         near = distances <= spec.threshold
         rows, partners, distances = rows[near], partners[near], distances[near]
         self._tally.matches += len(rows)
         return self._emit(side, prober, rows, run, partners, distances) if len(rows) else None
 
-    def _count(self, prober: Run, rows: Ints, ids: UInts, run: Run, partners: Ints) -> None:
+    def _count(
+        self, prober: Run, rows: Ints, ids: UInts, run: Run, first: Ints, last: Ints
+    ) -> None:
         """Pairs of one inner set are alike by the triangle inequality: their distance is computed
         to be told, not to decide."""
-        half = self._spec.threshold / 2
-        at_home = prober.rows.hashes[rows] == ids
         inner = 0
         if isinstance(self._strategy, S3J):
-            both = (prober.from_center[rows] <= half) & (run.from_center[partners] <= half)
-            inner = int((at_home & both).sum())
+            half = self._spec.threshold / 2
+            before = np.concatenate([[0], np.cumsum(run.from_center <= half)])
+            mine = (prober.rows.hashes[rows] == ids) & (prober.from_center[rows] <= half)
+            inner = int((before[last[mine]] - before[first[mine]]).sum())
         self._tally.inner += inner
-        self._tally.compared += len(rows) - inner
+        self._tally.compared += int((last - first).sum()) - inner
 
     def _emit(
         self, side: Side, prober: Run, rows: Ints, run: Run, partners: Ints, distances: Floats

@@ -50,6 +50,11 @@ class Metric(ABC):
         """Which values have no distance under this metric; None: all have one."""
         return None
 
+    def maybe_near(self, a: Matrix, b: Matrix, threshold: float) -> Flags | None:
+        """Which pairs (row of a, row of b) may be within a threshold, by one matrix product in
+        single precision. None is left out that is; None: this metric has no such product."""
+        return None
+
     @abstractmethod
     def pairs(self, a: Points, a_rows: Ints, b: Points, b_rows: Ints) -> Floats:
         """The distances of some pairs of rows."""
@@ -85,6 +90,24 @@ class VectorMetric(Metric):
         found: Matrix = _cross(self._code, matrix(a), matrix(b))
         return found
 
+    def maybe_near(self, a: Matrix, b: Matrix, threshold: float) -> Flags | None:
+        if self._code != EUCLIDEAN:
+            return None
+        center = b.mean(axis=0)  # norms are small around it, and so is what rounding adds to them
+        x, y = (a - center).astype(np.float32), (b - center).astype(np.float32)
+        norms = (x * x).sum(axis=1)[:, None] + (y * y).sum(axis=1)[None, :]
+        squares = norms - 2 * (x @ y.T)
+        with np.errstate(over="ignore", invalid="ignore"):
+            bound = np.float32(threshold * threshold) + _rounding(a.shape[1]) * norms
+        # What has overflowed is no less than the bound, but not known to be more either.
+        return np.asarray(~(squares > bound * np.float32(1 + 1e-6)))
+
+
+def _rounding(dimension: int) -> np.float32:
+    """A bound on the relative error of a sum of products in single precision, conversions
+    included: each of the terms, and each of the additions, is off by half a unit at most."""
+    return np.float32(4 * (dimension + 8) * 2.0**-24)
+
 
 @dataclass(frozen=True)
 class Angular(VectorMetric):
@@ -109,6 +132,10 @@ class Angular(VectorMetric):
 
     def unfit(self, points: Points) -> Flags | None:
         return np.asarray(~np.isfinite(matrix(points)).all(axis=1))
+
+    def maybe_near(self, a: Matrix, b: Matrix, threshold: float) -> Flags | None:
+        cosines = a.astype(np.float32) @ b.astype(np.float32).T
+        return np.asarray(cosines >= math.cos(math.pi * threshold) - _rounding(a.shape[1]))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from skewless.workloads.hilbert import hilbert_index, hilbert_xy
 from skewless.workloads.live_commerce import LiveCommerce, write_live_commerce
 from skewless.workloads.ride_hailing import City, write_batches
 from skewless.workloads.triples import SixFields
+from skewless.workloads.vectors import Vectors
 from skewless.workloads.zipf import ZipfKeys, zipf_streams
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Hashtags",
     "LiveCommerce",
     "SixFields",
+    "Vectors",
     "ZipfKeys",
     "hilbert_index",
     "hilbert_xy",
