@@ -82,13 +82,13 @@ def answers(question: Question, batches: Sequence[Sequence[Sequence[OneRow]]]) -
         certain, possible = set(), set()
         for a, b in _pairs(question, stored, new):
             apart = distance(question.metric, a[2], b[2])
-            exact = question.metric in ("hamming", "jaccard", "manhattan")
+            # Of whole numbers these are exact, and so are their ties with the threshold.
+            exact = question.metric not in ("angular", "haversine")
             pair = (min(a[0], b[0]), max(a[0], b[0])) if question.self_join else (a[0], b[0])
-            if apart <= question.threshold and (
-                exact or abs(apart - question.threshold) > CLOSE or apart == question.threshold
-            ):
+            slack = 0 if exact else CLOSE * (1 + question.threshold)
+            if apart <= question.threshold - slack or (apart == question.threshold == 0):
                 certain.add(pair)
-            if apart <= question.threshold + (0 if exact else CLOSE * (1 + question.threshold)):
+            if apart <= question.threshold + slack:
                 possible.add(pair)
         for i in range(sides):
             stored[i] += new[i]

@@ -14,11 +14,17 @@ from hypothesis import strategies as st
 
 from skewless.joining import compact
 from skewless.model import OutputColumn
-from skewless.similarity import instance, worksets
+from skewless.similarity import instance, metrics, worksets
 from skewless.similarity.metrics import METRICS
 from skewless.similarity.runtime import SimilarityRuntime
 from skewless.similarity.spec import SimilaritySpec, VectorSide
-from skewless.similarity.strategies import S3J, BruteForce, ClusterJoin, SimilarityStrategy
+from skewless.similarity.strategies import (
+    S3J,
+    AutoSimilarity,
+    BruteForce,
+    ClusterJoin,
+    SimilarityStrategy,
+)
 from skewless.state import compaction
 from tests.similarity.driver import Setup, SimilarityDriver
 from tests.similarity.oracle import OneRow, Question, answers
@@ -47,6 +53,7 @@ THRESHOLDS: dict[str, tuple[float, ...]] = {
 STRATEGIES: list[SimilarityStrategy] = [
     S3J(),
     S3J(most=2),
+    AutoSimilarity(),
     S3J(dealt=False),
     S3J(dealt=False, tolerance=0.0),
     ClusterJoin(partitions=1),
@@ -194,6 +201,7 @@ def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> Non
 def test_matrix_products_rule_nothing_out_that_is_near(data: st.DataObject) -> None:
     with (
         mock.patch.object(instance, "SCREENED_FROM_DIMENSION", 1),
+        mock.patch.object(metrics, "PRODUCT_FROM", 1),
         mock.patch.object(instance, "SCREENED_FROM_PAIRS", 1),
         mock.patch.object(instance, "BLOCK_ROWS", 2),
         mock.patch.object(instance, "BLOCK_STORED", 3),

@@ -15,15 +15,15 @@ from tests.three_way.driver import Batch, Outcome, Setup, ThreeDriver
 from tests.three_way.oracle import Pair, Question
 from tests.three_way.strategies import spec_of
 
-BATCHES = 8
+BATCHES = 11
 ROWS = {"r": 30, "s": 400}
 
 
 def chain() -> ThreeSpec:
     """r and s rarely fit, t fits many rows of s."""
     pairs = (
-        Pair(0, 1, ((2, 2),), (), (-5_000, 5_000)),
-        Pair(1, 2, ((3, 2),), (), (-5_000, 5_000)),
+        Pair(0, 1, ((2, 2),), (), (-1_500, 1_500)),
+        Pair(1, 2, ((3, 2),), (), (-1_500, 1_500)),
     )
     question = Question(pairs, 0, (0, 0, 0))
     return spec_of(question, [["whole"], ["whole", "whole"], ["whole"]])
@@ -52,7 +52,7 @@ def run(
 
 def test_selective_pairs_are_kept_and_save_candidates(tmp_path: Path) -> None:
     spec = chain()
-    outcomes = run(tmp_path / "auto", spec, Setup(AutoThree(), 3), few=4, many=20_000)
+    outcomes = run(tmp_path / "auto", spec, Setup(AutoThree(), 3), few=4, many=4_000)
     decisions = [d for o in outcomes for d in o.report.decisions]
     kept = [d for d in decisions if d.kind == "keep pairs"]
     assert [d.subject for d in kept] == ["pairs of s and r"]
@@ -63,13 +63,13 @@ def test_selective_pairs_are_kept_and_save_candidates(tmp_path: Path) -> None:
     assert before.intermediates == 0 < after.intermediates
     met = [sum(load.pairs for load in report.instances) for report in (before, after)]
     assert met[1] < met[0] / 2
-    paper = run(tmp_path / "trijoin", spec, Setup(TriJoin(), 3), few=4, many=20_000)
+    paper = run(tmp_path / "trijoin", spec, Setup(TriJoin(), 3), few=4, many=4_000)
     assert [o.rows for o in outcomes] == [o.rows for o in paper]
     assert sum(o.rows.total() for o in outcomes) > 0
 
 
 def test_pairs_that_all_fit_are_not_kept(tmp_path: Path) -> None:
-    outcomes = run(tmp_path, chain(), Setup(AutoThree(), 2), few=200, many=20, batches=5)
+    outcomes = run(tmp_path, chain(), Setup(AutoThree(), 2), few=200, many=20, batches=9)
     assert all(o.report.intermediates == 0 for o in outcomes)
     assert not [d for o in outcomes for d in o.report.decisions if d.kind == "keep pairs"]
 
@@ -77,10 +77,10 @@ def test_pairs_that_all_fit_are_not_kept(tmp_path: Path) -> None:
 def test_pairs_are_dropped_when_they_become_many(tmp_path: Path) -> None:
     spec = chain()
     driver = ThreeDriver(tmp_path, spec, Setup(AutoThree(), 2))
-    for n in range(6):
-        driver.run(n, batch_of(spec, n, few=4, many=20_000))
+    for n in range(11):
+        driver.run(n, batch_of(spec, n, few=4, many=4_000))
     assert driver.runtime.last.placement == {"kept": "pack-s-r"}
-    reports = [driver.run(n, batch_of(spec, n, 4, 100, t_rows=4)).report for n in range(6, 14)]
+    reports = [driver.run(n, batch_of(spec, n, 4, 30, t_rows=4)).report for n in range(11, 22)]
     dropped = [d for r in reports for d in r.decisions if d.kind == "drop pairs"]
     assert [d.reason for d in dropped] == ["no pairs pay any more"]
     assert reports[-1].intermediates == 0
@@ -90,7 +90,7 @@ def test_pairs_are_dropped_when_they_become_many(tmp_path: Path) -> None:
 def test_what_is_kept_survives_a_restart(tmp_path: Path, instances: int) -> None:
     spec = chain()
     driver = ThreeDriver(tmp_path, spec, Setup(AutoThree(), 2))
-    for n in range(6):
-        driver.run(n, batch_of(spec, n, few=4, many=20_000))
+    for n in range(11):
+        driver.run(n, batch_of(spec, n, few=4, many=4_000))
     driver.reopen(Setup(AutoThree(), instances))
-    assert driver.run(6, batch_of(spec, 6, few=4, many=20_000)).report.intermediates > 0
+    assert driver.run(11, batch_of(spec, 11, few=4, many=4_000)).report.intermediates > 0

@@ -21,6 +21,7 @@ log = logging.getLogger("skewless")
 REPORTS = "reports"
 STAGED = "staged"
 NEVER_US = -FAR_US
+SWEEP_EVERY = 32  # batches
 
 
 def staging_folder(batch_id: int) -> str:
@@ -82,13 +83,18 @@ class StateRuntime:
         if size != 8:
             raise StateAccessError(f"cannot store a file in {self.folder.root}: is the disk full?")
 
-    def _clean_orphans(self) -> None:
-        """Remove what no commit refers to: left over from crashes and repeated tasks."""
+    def _sweep(self) -> None:
+        """Remove what no commit refers to: left over from crashes and repeated tasks. Between two
+        batches nobody else writes."""
         referred = set().union(*self._kept.values()) if self._kept else set()
         for durable in self.durable:
             for name in self.folder.list(durable):
                 if f"{durable}/{name}" not in referred:
                     self.folder.delete(f"{durable}/{name}")
+
+    def _clean_orphans(self) -> None:
+        """Remove what a process that is gone has left."""
+        self._sweep()
         for transient in self.transient:
             self.folder.delete_folder(transient)
             self.folder.make(transient)
@@ -161,6 +167,8 @@ class StateRuntime:
                 self.folder.delete(name)
             for name in (*folders, staging_folder(batch_id)):
                 self.folder.delete_folder(name)
+            if batch_id % SWEEP_EVERY == SWEEP_EVERY - 1:
+                self._sweep()
             if batch_id >= self._keep_history:
                 self.folder.delete(f"{HISTORY}/{batch_id - self._keep_history:012d}.json")
         except OSError as error:

@@ -38,6 +38,7 @@ def ingest_vectors(
     folder = Folder(root)
     last = CommitLog(folder).latest()
     known, dimension = None, spec.dimension
+    stored = 0 if last is None else sum(s.rows for s in last.segments)
     if last is not None and last.grouping is not None and last.grouping.groupers:
         known = read_worksets(folder, last.grouping.groupers[0])
     if last is not None and last.placement is not None:
@@ -49,10 +50,10 @@ def ingest_vectors(
             pending.append(batch)
             pending_bytes += batch.nbytes
         if pending_bytes >= SEGMENT_BYTES_MAX:
-            yield _ingest_some(pending, spec, strategy, side, folder, known, dimension)
+            yield _ingest_some(pending, spec, strategy, side, folder, known, dimension, stored)
             pending, pending_bytes = [], 0
     if pending:
-        yield _ingest_some(pending, spec, strategy, side, folder, known, dimension)
+        yield _ingest_some(pending, spec, strategy, side, folder, known, dimension, stored)
 
 
 def _ingest_some(
@@ -63,6 +64,7 @@ def _ingest_some(
     folder: Folder,
     known: Worksets | None,
     dimension: int | None,
+    stored: int,
 ) -> VectorArrival:
     this = spec.side(side)
     arrived = pa.concat_batches(batches)
@@ -85,7 +87,7 @@ def _ingest_some(
     if spec.check_metric and isinstance(spec.metric, OwnMetric):
         spec.metric.check_triangles(points)
     times = arrived.column(this.time).view(pa.int64()).to_numpy()
-    ids, distances, worksets = find_homes(spec, strategy, points, known)
+    ids, distances, worksets = find_homes(spec, strategy, points, known, stored)
     order = sort_order(frozen(ids), frozen(times))
     indices = pa.array(order)
     columns = [c.take(indices) for c in arrived.columns] + [pa.array(distances[order])]

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from skewless.errors import ArgumentError
 
+WORKSETS_LEAST = 64
+
 
 class SimilarityStrategy:
     """A way to find pairs that are alike. Configurations are frozen."""
@@ -52,6 +54,20 @@ class S3J(SimilarityStrategy):
     @property
     def worksets_told(self) -> str:
         return "formed on the fly"
+
+    def limit(self, rows: int) -> int | None:
+        """The most worksets with so many rows in the state."""
+        return self.most
+
+
+@dataclass(frozen=True)
+class AutoSimilarity(S3J):
+    """S3J with rows dealt out, and with about as many worksets as make distances from centers cost
+    as much as comparisons where worksets are even: four times the root of the rows. Where space
+    is so wide that worksets rule nothing out, as in many dimensions, that bounds what they cost."""
+
+    def limit(self, rows: int) -> int | None:
+        return max(WORKSETS_LEAST, 4 * math.isqrt(rows))
 
 
 @dataclass(frozen=True)

@@ -136,8 +136,10 @@ def find_homes(
     strategy: SimilarityStrategy,
     points: Points,
     known: Worksets | None,
+    stored: int = 0,
 ) -> tuple[UInts, Floats, Worksets]:
-    """The workset of each row, its distance from the center, and all worksets, known and new."""
+    """The workset of each row, its distance from the center, and all worksets, known and new.
+    `stored` is how many rows there are already."""
     if isinstance(strategy, BruteForce):
         one = Worksets.around(np.array([ALL]), take(points, np.zeros(1, np.int64)))
         return np.zeros(len(points), np.uint64), np.zeros(len(points)), one
@@ -145,7 +147,7 @@ def find_homes(
         all_of_them = _random_centers(points, strategy) if known is None else known
         homes, distances = nearest(spec, points, all_of_them)
         return all_of_them.ids[homes], distances, all_of_them
-    most = strategy.most if isinstance(strategy, S3J) else None
+    most = strategy.limit(stored + len(points)) if isinstance(strategy, S3J) else None
     ids, distances, new = _on_the_fly(spec, points, known, most)
     found = Worksets.joined([w for w in (known, new) if w is not None])
     assert found is not None
@@ -216,7 +218,7 @@ def reached(
         rows = np.repeat(np.arange(len(points)), len(numbers))
         return rows, np.tile(numbers, len(points))
     bound = worksets.reach + spec.threshold
-    bound = bound + SLACK * (1 + bound)
+    bound = bound + SLACK * (1 + bound) + 2 * spec.metric.cross_error(points, worksets.centers)
     found = []
     for begin in range(0, len(points), ROWS_AT_ONCE):
         some = np.arange(begin, min(begin + ROWS_AT_ONCE, len(points)))

@@ -18,7 +18,7 @@ from skewless.model import OutputColumn, Side
 from skewless.similarity.metrics import METRICS, Metric, OwnMetric
 from skewless.similarity.runtime import SimilarityRuntime
 from skewless.similarity.spec import DISTANCE, SimilaritySpec, VectorArrival, VectorSide
-from skewless.similarity.strategies import S3J, SimilarityStrategy
+from skewless.similarity.strategies import AutoSimilarity, SimilarityStrategy
 from skewless.spark import columns
 from skewless.spark.described import Described, numbered, parallelism, parse_size
 from skewless.spark.query import BatchDriver
@@ -28,7 +28,10 @@ from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_vectors_function
 
 ERROR_OR_DROP = ("error", "drop")
 ON_FORMS = 'an array column "v", columns of numbers ["x", "y"], or a pair of such: (left, right)'
-WORKSETS_MOST = 2048
+SPEC_ARGUMENTS = (
+    "on", "metric", "threshold", "left_time", "right_time", "within", "window", "late", "suffixes",
+    "dimension", "check_metric", "on_bad", "on_null_time",
+)  # fmt: skip
 
 
 def similarity_join(
@@ -57,85 +60,93 @@ def similarity_join(
     Parameters
     ----------
     left, right
-        Streaming DataFrames from any source, or static ones. Without `right`, rows of `left` are
-        joined with one another: each pair once, the earlier row as left, no row with itself.
+        Streaming or static DataFrames. Without `right`, rows of `left` are joined with one another:
+        each pair once, the earlier row as left, no row with itself.
     on
-        What is compared: ``"vector"``, an array of numbers in both inputs, ``["x", "y"]``, columns
-        of numbers, or one for each input, ``("embedding", "vector")``.
+        ``"vector"``, an array of numbers, ``["x", "y"]``, columns of numbers, or one of these for
+        each input, ``("embedding", "vector")``.
     metric
-        "euclidean", "manhattan", "angular" (the angle over pi), "hamming" (the share of elements
-        that differ), "jaccard" (arrays of integers as sets), "haversine" (metres, by latitude and
-        longitude in degrees); or a function of two matrices that gives the distance of each row of
-        the one from the same row of the other, and obeys the triangle inequality.
+        A name of `METRICS`: "euclidean", "manhattan", "angular" (the angle over pi), "hamming" (the
+        share of elements that differ), "jaccard" (integers as sets), "haversine" (metres, by
+        latitude and longitude in degrees); or a function of two matrices that gives the distance
+        of each row of the one from the same row of the other. `check_metric` tries on a sample
+        whether that obeys the triangle inequality.
     threshold
         Rows are alike if ``distance <= threshold``, exactly. A larger one compares more.
-    left_time, right_time
-        The event-time columns.
     within, window
-        Either how far times may be apart, as for `sk.join`, or ``window="1 minute"``: both rows
-        are in the same window of time.
-    late
-        How far a row may lie behind the latest of its input, one or one per input. Later rows
-        are dropped and counted. Default: "0 seconds".
+        How far times may be apart, as for `sk.join`; or that both are in one window of time.
     strategy
-        What is compared, and by whom; the result is the same. ``"auto"`` is ``sk.S3J()`` with at
-        most 2048 worksets; ``sk.ClusterJoin(partitions)``, ``sk.BruteForce()``. A checkpoint goes
-        on with what it was begun with.
-    instances, where, suffixes, on_null_time
-        As for `sk.join`.
+        What is compared, and by whom; the result is the same. ``"auto"``, ``sk.S3J()``,
+        ``sk.ClusterJoin(partitions)``, ``sk.BruteForce()``. A checkpoint goes on with its own.
     dimension
-        How many elements vectors have. Default: as many as the first; others are bad rows.
-    check_metric
-        Check a metric of your own on a sample of each task's rows, and stop if it is none.
+        How many elements vectors have. Default: as many as the first.
     on_bad
-        ``"error"`` stops the query at a row that cannot be compared (NaN, other dimension, zero
-        vector under "angular"), ``"drop"`` drops and counts it. Nulls are always dropped and
-        counted.
-
-    The result has the columns of both inputs and ``distance``.
+        ``"error"`` stops the query at a row that cannot be compared (NaN, another dimension, a zero
+        vector under "angular"), ``"drop"`` drops and counts it; nulls are always dropped and
+        counted. `late`, `where`, `instances`, `suffixes` and `on_null_time` are as for `sk.join`.
 
     >>> near = sk.similarity_join(taxis, orders, on=["lat", "lon"], metric="haversine",
     ...                           threshold=300, left_time="seen_at", right_time="ordered_at",
     ...                           within="1 minute")                        # doctest: +SKIP
     """
+    given = locals()
+    inputs = _inputs(left, right)
+    spec = _spec(inputs, **{name: given[name] for name in SPEC_ARGUMENTS})
+    schema = _schema(inputs, spec)
+    how, count = _parse_strategy(strategy), parse_size("instances", instances)
+    similar = Similar(left, schema, (), right, spec, schema, how, count)
+    return similar if where is None else similar.where(where)
+
+
+def _spec(
+    inputs: list[columns.Input],
+    on: object,
+    metric: object,
+    threshold: object,
+    left_time: str,
+    right_time: str | None,
+    within: object,
+    window: object,
+    late: object,
+    suffixes: Sequence[str],
+    dimension: object,
+    check_metric: object,
+    on_bad: str,
+    on_null_time: str,
+) -> SimilaritySpec:
     for name, value in (("on_bad", on_bad), ("on_null_time", on_null_time)):
         if value not in ERROR_OR_DROP:
             raise ArgumentError(name, value, "'error' or 'drop'")
     if not isinstance(check_metric, bool):
         raise ArgumentError("check_metric", check_metric, "True or False")
-    inputs = _inputs(left, right)
+    alone = len(inputs) == 1
     measure = _parse_metric(metric)
     compared = _parse_on(inputs, on, measure)
     times = _parse_times(inputs, left_time, right_time)
     lates = _parse_late(late)
-    lower, upper, window_us = _parse_bounds(within, window, alone=right is None)
     sides = [
         VectorSide(_plain_schema(this), compared[i], times[i], lates[i])
         for i, this in enumerate(inputs)
     ]
-    spec = SimilaritySpec(
+    return SimilaritySpec(
         sides[0],
-        None if right is None else sides[1],
+        None if alone else sides[1],
         measure,
         _parse_threshold(threshold, measure),
-        lower,
-        upper,
-        window_us,
+        *_parse_bounds(within, window, alone=alone),
         _output_columns(inputs, suffixes),
         parse_size("dimension", dimension),
         on_bad == "drop",
         on_null_time == "drop",
         check_metric,
     )
-    fields = [inputs[0 if c.side == "left" or right is None else 1].fields[c.index]
-              for c in spec.output]  # fmt: skip
+
+
+def _schema(inputs: list[columns.Input], spec: SimilaritySpec) -> StructType:
+    fields = [inputs[0 if c.side == "left" else -1].fields[c.index] for c in spec.output]
     named = zip(spec.output, fields, strict=True)
     schema = StructType([StructField(c.name, f.dataType) for c, f in named])
-    schema = schema.add(StructField(DISTANCE, DoubleType()))
-    how = _parse_strategy(strategy)
-    count = parse_size("instances", instances)
-    similar = Similar(left, schema, (), right, spec, schema, how, count)
-    return similar if where is None else similar.where(where)
+    return schema.add(StructField(DISTANCE, DoubleType()))
 
 
 def _inputs(left: DataFrame, right: DataFrame | None) -> list[columns.Input]:
@@ -259,7 +270,7 @@ def _output_columns(
 
 def _parse_strategy(strategy: object) -> SimilarityStrategy:
     if strategy == "auto":
-        return S3J(most=WORKSETS_MOST)
+        return AutoSimilarity()
     if not isinstance(strategy, SimilarityStrategy):
         accepted = "'auto', sk.S3J(...), sk.ClusterJoin(partitions=...) or sk.BruteForce()"
         raise ArgumentError("strategy", strategy, accepted)

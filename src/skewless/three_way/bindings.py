@@ -14,6 +14,8 @@ from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen, match_r
 from skewless.model import FAR_US
 from skewless.three_way.spec import Edge, Tally, ThreeSpec
 
+Flags = npt.NDArray[np.bool_]
+
 PAIRS_PER_CHUNK = 1 << 16
 ROWS_TOGETHER = 1 << 15  # small results are put together before they probe again
 
@@ -140,37 +142,64 @@ def extend(
             for rows, partners in candidates(probes, edge.partner_bounds(via), run):
                 met += len(rows)
                 hit[rows] = True
-                taken = pa.array(partners)
-                columns = [c.take(taken) for c in run.columns]
-                wider = bound.take(rows).plus(to, columns, run.times[partners])
-                wider = fitting(wider, [*unsure, *checked], timed=checked)
-                if len(wider):
-                    yield wider
+                # Only what is compared is taken before it is known which candidates fit.
+                fits = _fits(Candidates(bound, rows, to, run, partners), [*unsure, *checked],
+                             timed=checked)  # fmt: skip
+                if fits.any():
+                    taken = pa.array(partners[fits])
+                    columns = [c.take(taken) for c in run.columns]
+                    yield bound.take(rows[fits]).plus(to, columns, run.times[partners[fits]])
         tally.met(new, hop, len(bound), met, int(hit.sum()))
 
 
-def fitting(bound: Bound, edges: Sequence[Edge], timed: Sequence[Edge]) -> Bound:
-    """Those combinations that fulfil the conditions of some edges; of `timed` ones also in time."""
-    fits = np.ones(len(bound), np.bool_)
+@dataclass(frozen=True)
+class Candidates:
+    """Bound rows and rows of a run that may fit, pair by pair; nothing of them is taken yet."""
+
+    bound: Bound
+    rows: Ints
+    to: int
+    run: StoredRun
+    partners: Ints
+
+    def column(self, stream: int, index: int) -> pa.Array:
+        if stream == self.to:
+            return self.run.columns[index].take(pa.array(self.partners))
+        return self.bound.columns[stream][index].take(pa.array(self.rows))
+
+    def times(self, stream: int) -> Ints:
+        if stream == self.to:
+            return self.run.times[self.partners]
+        return self.bound.times[stream][self.rows]
+
+
+def _fits(found: Candidates, edges: Sequence[Edge], timed: Sequence[Edge]) -> Flags:
+    """Which candidates fulfil the conditions of some edges; of `timed` ones also in time."""
+    fits = np.ones(len(found.rows), np.bool_)
     for edge in edges:
-        fits &= _keys_fit(bound, edge)
         if edge in timed:
-            apart = bound.times[edge.b] - bound.times[edge.a]
+            apart = found.times(edge.b) - found.times(edge.a)
             fits &= (apart >= edge.pair.lower_us) & (apart <= edge.pair.upper_us)
-    return bound if fits.all() else bound.take(np.flatnonzero(fits))
-
-
-def _keys_fit(bound: Bound, edge: Edge) -> npt.NDArray[np.bool_]:
-    left, right = edge.pair.left, edge.pair.right
-    of_a, of_b = bound.columns[edge.a], bound.columns[edge.b]
-    fits = np.ones(len(bound), np.bool_)
-    if left.keys:
-        fits &= keys.keys_equal(
-            [of_a[k.index] for k in left.keys], [of_b[k.index] for k in right.keys], left.keys
-        )
-    for a, b in zip(left.bands, right.bands, strict=True):
-        fits &= keys.within_band(of_a[a.index], of_b[b.index], a)
+        left, right = edge.pair.left, edge.pair.right
+        if left.keys:
+            fits &= keys.keys_equal(
+                [found.column(edge.a, k.index) for k in left.keys],
+                [found.column(edge.b, k.index) for k in right.keys],
+                left.keys,
+            )
+        for a, b in zip(left.bands, right.bands, strict=True):
+            fits &= keys.within_band(
+                found.column(edge.a, a.index), found.column(edge.b, b.index), a
+            )
     return fits
+
+
+def fitting(bound: Bound, stream: int, edges: Sequence[Edge], timed: Sequence[Edge]) -> Bound:
+    """Those combinations whose row of a stream fulfils its conditions with the others."""
+    every = np.arange(len(bound))
+    run = StoredRun(np.empty(0, np.uint64), bound.times[stream], bound.columns[stream])
+    fits = _fits(Candidates(bound, every, stream, run, every), edges, timed)
+    return bound if fits.all() else bound.take(np.flatnonzero(fits))
 
 
 def together(parts: Iterable[Bound]) -> Iterator[Bound]:

@@ -4,6 +4,7 @@ both others is stored in two orders, so that either finds its partners by a merg
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
@@ -48,7 +49,7 @@ def _ingest_some(
     if (null_times and not spec.drop_null_times) or not arrived.num_rows:
         # The driver refuses the batch, or there is nothing to keep.
         return StreamArrival(stream, (), rows, null_keys, null_times, nan_bands, time_max_us)
-    folder, runs = Folder(root), []
+    folder, runs, heavy = Folder(root), [], []
     for edge in spec.edges_of(stream):
         side = edge.side(stream)
         cells = None
@@ -61,7 +62,7 @@ def _ingest_some(
         )  # fmt: skip
         probes = None if cells is None else write_probes(folder, segment, stored, side, cells)
         runs.append(RunRef(segment, probes))
-        heavy = heavy_keys_of(stored, side)
+        heavy += [replace(k, value=f"{edge.name} {k.value}") for k in heavy_keys_of(stored, side)]
     return StreamArrival(
         stream=stream,
         segments=tuple(runs),
@@ -70,7 +71,7 @@ def _ingest_some(
         null_times=null_times,
         nan_bands=nan_bands,
         time_max_us=time_max_us,
-        heavy_keys=heavy,
+        heavy_keys=tuple(heavy),
     )
 
 

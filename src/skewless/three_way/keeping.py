@@ -65,7 +65,7 @@ class KeepChooser:
             if rows[stream] and not kept_for:
                 _average(self._cost, stream, mine / rows[stream])
         for (new, hop), n in probes.items():
-            # From the rows themselves, not from pairs: a first hop.
+            # From the new rows themselves, not from pairs that they were found in.
             if n and hop[0] == new:
                 _average(self._fan_out, hop, candidates[new, hop] / n)
                 _average(self._hits, hop, hits[new, hop] / n)

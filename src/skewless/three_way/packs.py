@@ -158,11 +158,13 @@ def probe_packs(
                 found = bound.take(rows).plus(kind.hub, hubs, run.times[partners])
                 numbered = found.plus(-1, [pa.array(partners)], partners)
                 if not keys.is_exact(edge.pair.left):
-                    numbered = fitting(numbered, [edge], timed=[])
+                    numbered = fitting(numbered, kind.hub, [edge], timed=[])
                 if not len(numbered):
                     continue
                 unpacked = _unpacked(numbered, run.columns[width:], kind.partner, time_index)
-                yield unpacked if rest is None else fitting(unpacked, [rest], timed=[rest])
+                if rest is not None:
+                    unpacked = fitting(unpacked, kind.partner, [rest], timed=[rest])
+                yield unpacked
         tally.met(PROBED_PACKS, (third, kind.hub), len(bound), met, 0)
 
 

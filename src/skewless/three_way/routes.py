@@ -1,9 +1,8 @@
 """Which way new rows go to find their partners: by what earlier batches have met on each.
 
-A route's cost is the number of candidates that a new row is compared with, on both hops. Each route
-is tried in a batch of its own, then the cheapest is taken. It is left when another has become
-cheaper by a fifth, which shows as soon as it is tried again: when the cost of the one in use has
-doubled since it was chosen.
+A route's cost is the number of candidates that a new row is compared with, on both hops. Once the
+state is full, each route is tried in a batch of its own; then the cheapest is taken. When the cost
+of the one in use has doubled since it was chosen, all are tried again.
 """
 
 from __future__ import annotations

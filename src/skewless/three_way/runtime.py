@@ -20,11 +20,15 @@ from skewless.joining.runtime import heaviest
 from skewless.model import BatchReport, Decision, InstanceLoad, RunRef, SegmentInfo
 from skewless.state.commits import Commit
 from skewless.state.compaction import choose_compactions, expired
+from skewless.three_way.instance import tree_order
 from skewless.three_way.keeping import KeepChooser
 from skewless.three_way.packs import is_pack, kind_named, kinds_of
 from skewless.three_way.routes import RouteChooser
 from skewless.three_way.spec import NAMES, STREAMS, StreamArrival, ThreePlan, ThreeSpec, Told
 from skewless.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
+from skewless.three_way.tree import kind_of
+
+SETTLED_AFTER = 20  # batches, for bounds so long that the state never fills
 
 
 class ThreeRuntime(StateRuntime):
@@ -36,12 +40,16 @@ class ThreeRuntime(StateRuntime):
         self, root: str, spec: ThreeSpec, strategy: ThreeStrategy, instances: int, **keeping: int
     ) -> None:
         lates_us = {NAMES[x]: spec.streams[x].late_us for x in STREAMS}
-        fingerprint = spec.fingerprint() | {"intermediate results": strategy.intermediates}
+        kept = strategy.intermediates
+        if isinstance(strategy, Tree):
+            kept = f"pairs, {kind_of(spec, tree_order(spec, strategy)).name.removeprefix('pack-')}"
+        fingerprint = spec.fingerprint() | {"intermediate results": kept}
         super().__init__(root, fingerprint, lates_us, **keeping)
         self.spec, self.strategy, self.instances = spec, strategy, instances
         self._chooser = RouteChooser(spec)
         self._keeper = KeepChooser(spec, None)
         self._first_step: list[Told] = []
+        self._is_settled = False
 
     def _adopt(self, last: Commit) -> None:
         kept = (last.placement or {}).get("kept")
@@ -154,11 +162,18 @@ class ThreeRuntime(StateRuntime):
         self, plan: ThreePlan, arrivals: Sequence[StreamArrival], told: Sequence[Told]
     ) -> tuple[Decision, ...]:
         """How the next batch is to be joined, where that is to choose."""
-        if not isinstance(self.strategy, AutoThree):
+        self._is_settled |= self._settles(plan)
+        if not isinstance(self.strategy, AutoThree) or not self._is_settled:
             return ()
         rows = [sum(a.rows for a in arrivals if a.stream == x) for x in STREAMS]
         decisions = () if plan.kept is not None else self._chooser.observe(plan.routes, told)
         return (*decisions, *self._keeper.observe(plan.routes, told, rows))
+
+    def _settles(self, plan: ThreePlan) -> bool:
+        """Whether figures can be trusted: the state is full, since rows in it are too old by now,
+        or it takes too long to wait for that. Against a nearly empty state every way is cheap."""
+        full = any(s.time_min_us < plan.keep_after_us[s.side] for s in plan.old)
+        return full or plan.batch_id >= SETTLED_AFTER
 
     def _told(self, plan: ThreePlan) -> tuple[list[Told], bool]:
         told, complete = [], True

@@ -63,7 +63,3 @@ class Tree(ThreeStrategy):
             not isinstance(given, tuple | list) or sorted(map(str, given)) != sorted(NAMES)
         ):
             raise ArgumentError("order", given, 'the names "r", "s" and "t" in any order')
-
-    @property
-    def intermediates(self) -> str:
-        return "pairs" if self.order is None else f"pairs of {self.order[0]} and {self.order[1]}"
