@@ -51,13 +51,13 @@ def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) 
             assert_right(outcome, answer, question, setup.mode, spec)
 
 
-@examples(150)
+@examples(80)
 @given(st.data())
 def test_any_aggregation_equals_duckdb(data: st.DataObject) -> None:
     run_all(data)
 
 
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_restarts_and_other_groupings_change_nothing(data: st.DataObject) -> None:
     run_all(data, restart=True)
@@ -69,14 +69,14 @@ def test_repeated_tasks_change_nothing(data: st.DataObject) -> None:
     run_all(data, twice=True)
 
 
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_compaction_changes_nothing(data: st.DataObject) -> None:
     with mock.patch.object(compaction, "FAN_IN", 2):
         run_all(data, restart=True)
 
 
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_small_pieces_change_nothing(data: st.DataObject) -> None:
     with (
@@ -86,7 +86,7 @@ def test_small_pieces_change_nothing(data: st.DataObject) -> None:
         run_all(data)
 
 
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_keys_that_share_a_hash_are_told_apart(data: st.DataObject) -> None:
     def few_hashes(columns: object, side: object, cells: object) -> np.ndarray:

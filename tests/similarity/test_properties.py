@@ -154,13 +154,13 @@ def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) 
             assert outcome.report.late == answer.late
 
 
-@examples(200)
+@examples(100)
 @given(st.data())
 def test_any_similarity_join_is_right(data: st.DataObject) -> None:
     run_all(data)
 
 
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_restarts_change_nothing(data: st.DataObject) -> None:
     run_all(data, restart=True)
@@ -172,7 +172,7 @@ def test_repeated_tasks_change_nothing(data: st.DataObject) -> None:
     run_all(data, twice=True)
 
 
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None:
     with (
@@ -184,7 +184,7 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
         run_all(data, restart=True)
 
 
-@examples(60)
+@examples(30)
 @given(st.data())
 def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> None:
     def scatter(self: SimilarityRuntime, plan: Any, told: Any) -> tuple[Any, ...]:
@@ -196,7 +196,7 @@ def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> Non
         run_all(data, restart=True)
 
 
-@examples(100)
+@examples(50)
 @given(st.data())
 def test_matrix_products_rule_nothing_out_that_is_near(data: st.DataObject) -> None:
     with (

@@ -60,13 +60,13 @@ def run_all(
             assert outcome.report.late == answer.late
 
 
-@examples(200)
+@examples(80)
 @given(st.data())
 def test_any_join_is_right(data: st.DataObject) -> None:
     run_all(data)
 
 
-@examples(60)
+@examples(25)
 @given(st.data())
 def test_restarts_change_nothing(data: st.DataObject) -> None:
     run_all(data, restart=True)
@@ -78,7 +78,7 @@ def test_repeated_tasks_change_nothing(data: st.DataObject) -> None:
     run_all(data, twice=True)
 
 
-@examples(60)
+@examples(25)
 @given(st.data())
 def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None:
     with (
@@ -90,7 +90,7 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
         run_all(data, restart=True)
 
 
-@examples(40)
+@examples(25)
 @given(st.data())
 def test_keys_that_share_a_hash_are_told_apart(data: st.DataObject) -> None:
     with (
@@ -100,7 +100,7 @@ def test_keys_that_share_a_hash_are_told_apart(data: st.DataObject) -> None:
         run_all(data)
 
 
-@examples(80)
+@examples(40)
 @given(st.data())
 def test_keeping_and_dropping_pairs_changes_nothing(data: st.DataObject) -> None:
     def decide(self: KeepChooser, *_: object) -> list[object]:
