@@ -125,9 +125,7 @@ def test_is_not_zero_for_everything(metric: str) -> None:
         ("angular", [5e-324, 0.0], [0.0, 5e-324], 0.5),
     ],
 )
-def test_cases_worked_by_hand(
-    metric: str, a: list[float], b: list[float], expected: float
-) -> None:
+def test_cases_worked_by_hand(metric: str, a: list[float], b: list[float], expected: float) -> None:
     assert apart(metric, a, b) == pytest.approx(expected, rel=1e-15, abs=1e-16)
 
 

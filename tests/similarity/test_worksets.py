@@ -166,7 +166,7 @@ def test_most_bounds_the_number_of_worksets(most: int) -> None:
     spec = spec_of(question("euclidean", 1.0))
     rng = np.random.default_rng(4)
     parts: list[Points] = [rng.uniform(-50, 50, (40, 2)) for _ in range(3)]
-    points, ids, distances, worksets = worksets_around(spec, S3J(most=most), parts)
+    _, ids, distances, worksets = worksets_around(spec, S3J(most=most), parts)
     assert len(worksets) == len(set(ids.tolist())) == most
     assert (distances > spec.threshold).any(), "rows stay with a center, however far it is"
     assert len(worksets_around(spec, S3J(), parts)[3]) > 8
