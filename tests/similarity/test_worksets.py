@@ -140,10 +140,6 @@ def test_worksets_out_of_reach_are_left_out() -> None:
     assert sorted(numbers.tolist()) == list(range(20))
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="near the antipode the haversine formula is wrong by up to 0.2 m; SLACK allows 0.02 m",
-)
 def test_partners_opposite_to_the_center_are_found() -> None:
     spec = spec_of(question("haversine", 0.01))
     rng = np.random.default_rng(3)
@@ -337,7 +333,8 @@ def test_worksets_save_comparisons(tmp_path: Path) -> None:
             name: sum(r.comparisons[name] for r in reports)
             for name in ("probes", "compared", "inner")
         }
-        assert counts["compared"] == sum(load.pairs for r in reports for load in r.instances)
+        met = sum(load.pairs for r in reports for load in r.instances)
+        assert counts["compared"] + counts["inner"] == met
         found[strategy] = counts | {"matches": sum(r.matches for r in reports)}
     all_pairs = rows * (rows - 1) // 2
     assert found[BruteForce()]["compared"] == all_pairs
@@ -393,9 +390,6 @@ def test_two_tasks_that_disagree_on_the_length(tmp_path: Path) -> None:
         driver.run(0, {"left": tasks})
 
 
-@pytest.mark.xfail(
-    strict=True, reason="a given `dimension` hides that the state holds vectors of another length"
-)
 def test_another_dimension_at_a_restart_is_refused(tmp_path: Path) -> None:
     spec = spec_of(question("euclidean", 1.0))
     driver = SimilarityDriver(tmp_path, spec)

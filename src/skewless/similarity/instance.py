@@ -269,7 +269,7 @@ def run_similarity(
     load = InstanceLoad(
         instance,
         rows=tally.rows,
-        pairs=tally.compared,
+        pairs=tally.compared + tally.inner,
         matches=tally.matches,
         late_left=unit.late_rows() if instance == 0 else 0,
         time_ms=round(spent_s * 1000, 3),

@@ -21,6 +21,7 @@ from skewless.similarity.points import Flags, Matrix, Points, Sets, matrix, matr
 Floats = npt.NDArray[np.float64]
 
 PRODUCT_FROM = 16  # elements
+VANISHING = np.float32(1e-30)  # squares below lose their digits in single precision
 EARTH_RADIUS_M = 6_371_008.8  # the mean radius
 PAIRS_AT_ONCE = 1 << 15  # of a user's metric, whose arguments are copies
 
@@ -42,6 +43,10 @@ class Metric(ABC):
         if len(types) == 1 and (pt.is_list(types[0]) or pt.is_large_list(types[0])):
             return _is_number(types[0].value_type)
         return all(map(_is_number, types))
+
+    def takes_dimension(self, dimension: int) -> bool:
+        """Whether it works on so many numbers."""
+        return dimension > 0
 
     def points(self, columns: list[pa.Array]) -> Points:
         """Values as they are compared."""
@@ -87,6 +92,10 @@ class VectorMetric(Metric):
     def largest(self) -> float:  # type: ignore[override]
         return 1.0 if self.name == "hamming" else math.inf
 
+    def points(self, columns: list[pa.Array]) -> Points:
+        # Only whether elements are equal counts here: integers stay what they are.
+        return matrix_of(columns, keep_integers=self._code == HAMMING)
+
     def pairs(self, a: Points, a_rows: Ints, b: Points, b_rows: Ints) -> Floats:
         found: Floats = _pairs(self._code, matrix(a), a_rows, matrix(b), b_rows)
         return found
@@ -115,13 +124,13 @@ class VectorMetric(Metric):
         if self._code != EUCLIDEAN:
             return None
         center = b.mean(axis=0)  # norms are small around it, and so is what rounding adds to them
-        x, y = (a - center).astype(np.float32), (b - center).astype(np.float32)
+        x, y = a - center, b - center
+        scale = max(np.abs(x).max(initial=0.0), np.abs(y).max(initial=0.0), threshold) or 1.0
+        x, y = (x / scale).astype(np.float32), (y / scale).astype(np.float32)
         norms = (x * x).sum(axis=1)[:, None] + (y * y).sum(axis=1)[None, :]
         squares = norms - 2 * (x @ y.T)
-        with np.errstate(over="ignore", invalid="ignore"):
-            bound = np.float32(threshold * threshold) + _rounding(a.shape[1]) * norms
-        # What has overflowed is no less than the bound, but not known to be more either.
-        return np.asarray(~(squares > bound * np.float32(1 + 1e-6)))
+        bound = np.float32((threshold / scale) ** 2) + _rounding(a.shape[1]) * norms
+        return np.asarray(squares <= bound * np.float32(1 + 1e-6) + VANISHING)
 
 
 def _rounding(dimension: int) -> np.float32:
@@ -185,9 +194,18 @@ class Haversine(VectorMetric):
     def largest(self) -> float:  # type: ignore[override]
         return math.pi * EARTH_RADIUS_M
 
+    def fits(self, types: list[pa.DataType]) -> bool:
+        return super().fits(types) and (len(types) == 2 or pt.is_nested(types[0]))
+
+    def takes_dimension(self, dimension: int) -> bool:
+        return dimension == 2
+
     def points(self, columns: list[pa.Array]) -> Points:
         places: Matrix = np.radians(matrix_of(columns))
         return places
+
+    def cross_error(self, a: Points, b: Points) -> float:
+        return 0.5  # metres: near the antipode half of the digits are lost
 
     def unfit(self, points: Points) -> Flags | None:
         places = matrix(points)

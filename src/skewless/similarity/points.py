@@ -54,15 +54,20 @@ def concat(parts: list[Points]) -> Points:
     return np.concatenate([p for p in parts if not isinstance(p, Sets)])
 
 
-def matrix_of(columns: list[pa.Array]) -> Matrix:
+def matrix_of(columns: list[pa.Array], *, keep_integers: bool = False) -> Matrix:
     """Rows of equally many numbers, without nulls, as a matrix: one array column, or one number per
-    column. Without a copy where it is a column of doubles."""
-    if pt.is_list(columns[0].type) or pt.is_large_list(columns[0].type):
-        values = columns[0].flatten().cast(pa.float64()).to_numpy()
-        rows = len(columns[0])
-        vectors: Matrix = values.reshape(rows, len(values) // rows if rows else 0)
-        return vectors
-    return np.column_stack([c.cast(pa.float64()).to_numpy() for c in columns]).astype(np.float64)
+    column. Without a copy where it is a column of doubles; integers become the nearest double
+    unless they are kept."""
+    nested = pt.is_list(columns[0].type) or pt.is_large_list(columns[0].type)
+    flat = [columns[0].flatten()] if nested else columns
+    whole = keep_integers and all(pt.is_integer(c.type) for c in flat)
+    kind = pa.int64() if whole else pa.float64()
+    numbers = [c.cast(kind, safe=False).to_numpy() for c in flat]
+    if not nested:
+        return np.column_stack(numbers)
+    rows = len(columns[0])
+    vectors: Matrix = numbers[0].reshape(rows, len(numbers[0]) // rows if rows else 0)
+    return vectors
 
 
 def sets_of(column: pa.Array) -> Sets:

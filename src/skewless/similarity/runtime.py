@@ -66,6 +66,8 @@ class SimilarityRuntime(StateRuntime):
         )
         old = () if self.last is None else self.last.segments
         worksets = self._worksets(arrivals, watermark)
+        alive = set() if worksets is None else set(worksets.ids.tolist())
+        self._owners = {i: owner for i, owner in self._owners.items() if i in alive}
         fixed_places = isinstance(self.strategy, S3J) and not self.strategy.dealt
         return SimilarityPlan(
             batch_id=batch_id,
@@ -100,10 +102,9 @@ class SimilarityRuntime(StateRuntime):
                     "to drop and count them."
                 )
         if spec.metric.has_dimension:
-            found = {a.dimension for a in arrivals if a.dimension is not None}
-            known = self._dimension()
-            if known is not None:
-                found.add(known)
+            stored = None if self.last is None else (self.last.placement or {}).get("dimension")
+            told = [spec.dimension, stored, *(a.dimension for a in arrivals)]
+            found = {dimension for dimension in told if dimension is not None}
             if len(found) > 1:
                 raise DataError(
                     f"vectors of {' and '.join(map(str, sorted(found)))} elements cannot be "
@@ -258,7 +259,7 @@ class SimilarityRuntime(StateRuntime):
             decisions=decisions,
             comparisons={
                 "probes": sum(t.probes for t in told),
-                "compared": sum(t.load.pairs for t in told),
+                "compared": sum(t.load.pairs - t.inner for t in told),
                 "inner": sum(t.inner for t in told),
             },
         )

@@ -27,6 +27,7 @@ from skewless.state.files import Folder
 from skewless.state.segments import REPAIR
 
 WORKSETS = "worksets"
+POINTS_KEY = b"skewless.points"
 SLACK = 1e-9  # relative: rounding must not rule a pair out
 ROWS_AT_ONCE = 4096
 ALL = np.uint64(0)
@@ -100,6 +101,8 @@ def write_worksets(folder: Folder, worksets: Worksets) -> GrouperFile:
             "reach": pa.array(worksets.reach),
         }
     )
+    kind = b"sets" if isinstance(centers, Sets) else b"matrix"
+    batch = batch.replace_schema_metadata({POINTS_KEY: kind})
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
@@ -122,7 +125,7 @@ def read_worksets(folder: Folder, file: GrouperFile) -> Worksets:
     centers = batch.column("center")
     values = centers.flatten().to_numpy()
     points: Points
-    if values.dtype == np.int64:
+    if (batch.schema.metadata or {}).get(POINTS_KEY) == b"sets":
         offsets = centers.offsets.to_numpy().astype(np.int64)
         points = Sets(offsets - offsets[0], values)
     else:

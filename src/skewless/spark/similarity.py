@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Callable, Sequence
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DoubleType, StructField, StructType
 
@@ -123,7 +125,7 @@ def _spec(
     measure = _parse_metric(metric)
     compared = _parse_on(inputs, on, measure)
     times = _parse_times(inputs, left_time, right_time)
-    lates = _parse_late(late)
+    lates = _parse_late(late, alone=alone)
     sides = [
         VectorSide(_plain_schema(this), compared[i], times[i], lates[i])
         for i, this in enumerate(inputs)
@@ -135,7 +137,7 @@ def _spec(
         _parse_threshold(threshold, measure),
         *_parse_bounds(within, window, alone=alone),
         _output_columns(inputs, suffixes),
-        parse_size("dimension", dimension),
+        _parse_dimension(inputs, compared, measure, dimension),
         on_bad == "drop",
         on_null_time == "drop",
         check_metric,
@@ -169,7 +171,10 @@ def _parse_metric(metric: object) -> Metric:
 
 
 def _parse_on(inputs: list[columns.Input], on: object, metric: Metric) -> list[tuple[int, ...]]:
-    pair = on if isinstance(on, tuple) and len(on) == 2 else (on, on)
+    both = isinstance(on, tuple) and len(on) == 2
+    if both and len(inputs) == 1:
+        raise ArgumentError("on", on, "columns of `left` alone, as there is no `right`")
+    pair: Any = on if both else (on, on)
     found = []
     for this, names in zip(inputs, pair, strict=False):
         listed = [names] if isinstance(names, str) else names
@@ -180,17 +185,40 @@ def _parse_on(inputs: list[columns.Input], on: object, metric: Metric) -> list[t
             told = ", ".join(this.told(i) for i in indices)
             raise ColumnError("on", told, f"{metric.columns_told}, for {metric!r}")
         found.append(indices)
-    widths = {len(indices) for indices in found}
-    if len(widths) > 1 and metric.has_dimension:
-        raise ArgumentError("on", on, "of as many columns in the left as in the right input")
+    shapes = {
+        "an array" if pt.is_nested(this.type_of(indices[0])) else f"{len(indices)} columns"
+        for this, indices in zip(inputs, found, strict=True)
+    }
+    if len(shapes) > 1:
+        told = " and ".join(sorted(shapes))
+        raise ArgumentError("on", on, f"of the same shape in both inputs; these are {told}")
     return found
+
+
+def _parse_dimension(
+    inputs: list[columns.Input], compared: list[tuple[int, ...]], metric: Metric, given: object
+) -> int | None:
+    dimension = parse_size("dimension", given)
+    if dimension is None:
+        return None
+    if not metric.has_dimension or not pt.is_nested(inputs[0].type_of(compared[0][0])):
+        accepted = "left out: it is for arrays that must be of one length"
+        raise ArgumentError("dimension", given, accepted)
+    if not metric.takes_dimension(dimension):
+        raise ArgumentError("dimension", given, f"one that {metric!r} has: {metric.columns_told}")
+    return dimension
 
 
 def _parse_times(inputs: list[columns.Input], left: str, right: str | None) -> list[int]:
     if len(inputs) == 1:
         if right is not None:
             raise ArgumentError("right_time", right, "left out where there is no `right`")
+        if left is None:
+            raise ArgumentError("left_time", left, "the event-time column")
         return [columns.resolve_time(inputs[0], left, "left_time")]
+    for name, value in (("left_time", left), ("right_time", right)):
+        if value is None:
+            raise ArgumentError(name, value, "the event-time column")
     times = [
         columns.resolve_time(inputs[0], left, "left_time"),
         columns.resolve_time(inputs[1], right, "right_time"),
@@ -201,8 +229,10 @@ def _parse_times(inputs: list[columns.Input], left: str, right: str | None) -> l
     return times
 
 
-def _parse_late(late: object) -> list[int]:
+def _parse_late(late: object, *, alone: bool) -> list[int]:
     if isinstance(late, list | tuple):
+        if alone:
+            raise ArgumentError("late", late, "one duration, as there is one stream")
         if len(late) != 2:
             raise ArgumentError("late", late, "a duration, or two: (left, right)")
         return [parse_duration_us(one, "late") for one in late]
@@ -233,11 +263,14 @@ def _parse_bounds(within: object, window: object, *, alone: bool) -> tuple[int, 
 
 
 def _parse_threshold(threshold: object, metric: Metric) -> float:
-    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    if not number or not 0 <= threshold <= metric.largest or not math.isfinite(threshold):  # type: ignore[operator, arg-type]
+    number = math.nan
+    if isinstance(threshold, int | float) and not isinstance(threshold, bool):
+        with contextlib.suppress(OverflowError):
+            number = float(threshold)
+    if not 0 <= number <= metric.largest or not math.isfinite(number):
         bound = f" to {metric.largest:g}" if math.isfinite(metric.largest) else " on"
         raise ArgumentError("threshold", threshold, f"a number from 0{bound}, for {metric!r}")
-    return float(threshold)  # type: ignore[arg-type]
+    return number
 
 
 def _output_columns(
