@@ -35,11 +35,15 @@ format: venv ## format the code and mend what can be mended
 	@$(PYTHON) -m ruff format
 	@$(PYTHON) -m ruff check --fix
 
-bench: setup ## measure: against Spark's own join, with growing state, under skew
+bench: setup ## measure everything; an hour and more
 	@$(PYTHON) -m benchmarks.native
 	@$(PYTHON) -m benchmarks.state_growth
 	@$(PYTHON) -m benchmarks.balance
 	@$(PYTHON) -m benchmarks.skew_on_spark
+	@$(PYTHON) -m benchmarks.grouping
+	@$(PYTHON) -m benchmarks.aggregate
+	@$(PYTHON) -m benchmarks.three_way
+	@$(PYTHON) -m benchmarks.similarity
 
 clean: ## remove caches, builds and output; .venv stays
 	@rm -rf build dist demo-output benchmarks/.data spark-warehouse metastore_db derby.log
