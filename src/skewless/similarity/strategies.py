@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from skewless.errors import ArgumentError
 
 WORKSETS_LEAST = 64
+LONG_FROM = 16  # elements
+ROWS_PER_LARGE_WORKSET = 16_384
 
 
 class SimilarityStrategy:
@@ -55,18 +57,21 @@ class S3J(SimilarityStrategy):
     def worksets_told(self) -> str:
         return "formed on the fly"
 
-    def limit(self, rows: int) -> int | None:
-        """The most worksets with so many rows in the state."""
+    def limit(self, rows: int, dimension: int) -> int | None:
+        """The most worksets with so many rows in the state, of so many elements each."""
         return self.most
 
 
 @dataclass(frozen=True)
 class AutoSimilarity(S3J):
-    """S3J with rows dealt out, and with about as many worksets as make distances from centers cost
-    as much as comparisons where worksets are even: four times the root of the rows. Where space
-    is so wide that worksets rule nothing out, as in many dimensions, that bounds what they cost."""
+    """S3J with rows dealt out and a limit on worksets. For short vectors it is about what makes
+    distances from centers cost as much as comparisons: four times the root of the rows. Long ones
+    are compared by matrix products, which need large worksets to be fast, and far apart as they
+    are, worksets rule little out: one for every 16,384 rows."""
 
-    def limit(self, rows: int) -> int | None:
+    def limit(self, rows: int, dimension: int) -> int | None:
+        if dimension >= LONG_FROM:
+            return max(1, rows // ROWS_PER_LARGE_WORKSET)
         return max(WORKSETS_LEAST, 4 * math.isqrt(rows))
 
 

@@ -150,7 +150,8 @@ def find_homes(
         all_of_them = _random_centers(points, strategy) if known is None else known
         homes, distances = nearest(spec, points, all_of_them)
         return all_of_them.ids[homes], distances, all_of_them
-    most = strategy.limit(stored + len(points)) if isinstance(strategy, S3J) else None
+    dimension = 0 if isinstance(points, Sets) else points.shape[1]
+    most = strategy.limit(stored + len(points), dimension) if isinstance(strategy, S3J) else None
     ids, distances, new = _on_the_fly(spec, points, known, most)
     found = Worksets.joined([w for w in (known, new) if w is not None])
     assert found is not None
