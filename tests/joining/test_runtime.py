@@ -332,7 +332,7 @@ def test_a_segment_that_vanishes_while_the_query_runs_is_told(tmp_path: Path) ->
     driver = Driver(tmp_path, a_spec())
     driver.run(0, batch([1], [1]))
     os.unlink(tmp_path / driver.runtime.last.segments[0].name)
-    another_worker = mock.patch.object(runtime, "_cache", SegmentCache())
+    another_worker = mock.patch.object(runtime, "CACHE", SegmentCache())
     with another_worker, pytest.raises(StateDamagedError, match="is missing"):
         driver.run(1, batch([1], [1]))
 

@@ -334,7 +334,7 @@ def test_a_join_on_remote_state(remote: Path, fetched: list[str], tmp_path: Path
     driver = Driver("s3://bucket/state", spec, Setup(instances=3), keep_commits=2)
     outcomes = []
     for number, batch in enumerate(batches):
-        with mock.patch.object(runtime, "_cache", SegmentCache()):
+        with mock.patch.object(runtime, "CACHE", SegmentCache()):
             outcomes.append(driver.run(number, batch))
         driver.reopen()
         if number == 3:
