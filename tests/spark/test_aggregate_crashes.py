@@ -93,6 +93,7 @@ def kill_at(
     finish_here(spark, folder, stream, groupings[0])
 
 
+@pytest.mark.slow
 def test_kills_at_commits_and_reports(spark: SparkSession, tmp_path: Path) -> None:
     kill_at(spark, tmp_path, TELLING, groupings=GROUPINGS)
 

@@ -85,6 +85,7 @@ def kill_at(spark: SparkSession, folder: Path, points: Sequence[str], strategy: 
     finish_here(spark, folder, streams, strategy)
 
 
+@pytest.mark.slow
 def test_kills_at_commits_and_reports(spark: SparkSession, tmp_path: Path) -> None:
     kill_at(spark, tmp_path, TELLING, "TriJoin")
 

@@ -108,6 +108,7 @@ def kill_at(spark: SparkSession, folder: Path, points: Sequence[str], strategy: 
     finish_here(spark, folder, streams, strategy)
 
 
+@pytest.mark.slow
 def test_kills_at_commits_and_reports(spark: SparkSession, tmp_path: Path) -> None:
     kill_at(spark, tmp_path, TELLING, "S3J of places")
     reports = sk.history(str(tmp_path / "checkpoint"))

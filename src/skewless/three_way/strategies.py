@@ -63,3 +63,7 @@ class Tree(ThreeStrategy):
             not isinstance(given, tuple | list) or sorted(map(str, given)) != sorted(NAMES)
         ):
             raise ArgumentError("order", given, 'the names "r", "s" and "t" in any order')
+
+    @property
+    def intermediates(self) -> str:
+        return "pairs"

@@ -23,7 +23,8 @@ def found_groupings() -> list[type[Grouping]]:
     while waiting:
         grouping = waiting.pop()
         waiting += grouping.__subclasses__()
-        if not inspect.isabstract(grouping):
+        ours = grouping.__module__.startswith("skewless.")  # other tests make some, too
+        if ours and not inspect.isabstract(grouping):
             found.append(grouping)
     return sorted(found, key=lambda grouping: grouping.__name__)
 
