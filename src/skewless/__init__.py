@@ -7,7 +7,7 @@
     query = joined.writeStream.format("parquet").option("path", out) \\
                   .option("checkpointLocation", ckpt).start()
 
-Importing skewless does not import pyspark; building a join does.
+Importing skewless imports neither pyspark nor Numba; building a join does.
 """
 
 from __future__ import annotations
@@ -17,29 +17,27 @@ from typing import TYPE_CHECKING, Any
 
 from skewless import errors
 from skewless.aggregating.accumulator import Accumulator
-from skewless.aggregating.distinct import ApproxDistinct
-from skewless.aggregating.quantile import Quantile
 from skewless.balancing import Auto, FastJoin, LSStream, NoBalancing
 from skewless.history import history
 from skewless.model import UNBOUNDED, BatchReport, band, equal
-from skewless.routing import (
-    PKG,
-    BatchAware,
-    Broadcast,
-    ContRand,
-    DAGreedy,
-    Dalton,
-    DChoices,
-    Hash,
-    KeyGrouping,
-    PdStream,
-    ShuffleGrouping,
-    WChoices,
-)
+from skewless.routing import Broadcast, ContRand, Hash
 from skewless.similarity.strategies import S3J, BruteForce, ClusterJoin
 from skewless.three_way.strategies import Tree, TriJoin
 
 if TYPE_CHECKING:
+    from skewless.aggregating.distinct import ApproxDistinct
+    from skewless.aggregating.quantile import Quantile
+    from skewless.routing import (
+        PKG,
+        BatchAware,
+        DAGreedy,
+        Dalton,
+        DChoices,
+        KeyGrouping,
+        PdStream,
+        ShuffleGrouping,
+        WChoices,
+    )
     from skewless.spark.aggregate import Aggregated, aggregate
     from skewless.spark.join import Joined, join
     from skewless.spark.join3 import Joined3, join3
@@ -91,19 +89,21 @@ __all__ = [
 
 
 _LATE = {
-    "Aggregated": "aggregate",
-    "Joined": "join",
-    "Joined3": "join3",
-    "Similar": "similarity",
-    "aggregate": "aggregate",
-    "join": "join",
-    "join3": "join3",
-    "similarity_join": "similarity",
-}
+    "skewless.aggregating.distinct": ("ApproxDistinct",),
+    "skewless.aggregating.quantile": ("Quantile",),
+    "skewless.routing": (
+        "BatchAware", "DAGreedy", "DChoices", "Dalton", "KeyGrouping", "PKG", "PdStream",
+        "ShuffleGrouping", "WChoices",
+    ),
+    "skewless.spark.aggregate": ("Aggregated", "aggregate"),
+    "skewless.spark.join": ("Joined", "join"),
+    "skewless.spark.join3": ("Joined3", "join3"),
+    "skewless.spark.similarity": ("Similar", "similarity_join"),
+}  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATE:
-        module = importlib.import_module(f"skewless.spark.{_LATE[name]}")
-        return getattr(module, name)
+    for module, names in _LATE.items():
+        if name in names:
+            return getattr(importlib.import_module(module), name)
     raise AttributeError(f"module 'skewless' has no attribute {name!r}")
