@@ -23,11 +23,11 @@ import pyarrow as pa
 from skewless import faults
 from skewless.balancing.base import Balancing
 from skewless.joining.ingest import ingest
-from skewless.joining.lifecycle import staging_folder
 from skewless.joining.runtime import JoinRuntime, run_instance
 from skewless.model import SIDES, Arrival, BatchPlan, BatchReport, JoinSpec, Side
 from skewless.routing import Hash, Routing
 from tests.oracle import Answer, Row, Tables, multiset, rows_of
+from tests.staging import published, stage
 
 Task = list[pa.RecordBatch]
 
@@ -134,7 +134,7 @@ class Driver:
         arrivals = self.ingest(batch, twice=twice)
         plan = self.runtime.plan(batch_id, arrivals)
         parts = [self.join(plan, i, twice=twice) for i in range(plan.routing.instances)]
-        moves = [] if self._output is None else self._stage(batch_id, parts)
+        moves = self._stage(batch_id, parts)
         report = self.runtime.commit(plan, arrivals, moves)
         rows = [row for part in parts for result in part for row in rows_of(result)]
         return Outcome(multiset(rows), report)
@@ -143,21 +143,14 @@ class Driver:
         return [self.run(number, batch, **options) for number, batch in enumerate(batches)]
 
     def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
-        moves = []
-        self.runtime.folder.make(staging_folder(batch_id))
-        for number, part in enumerate(parts):
-            staged = f"{staging_folder(batch_id)}/{number}.arrow"
-            path = self.runtime.folder.path(staged)
-            with pa.ipc.new_file(path, self.spec.output_schema()) as out:
-                for batch in part:
-                    out.write_batch(batch)
-            moves.append((staged, str(self._output / f"{batch_id}-{number}.arrow")))
-        return moves
+        if self._output is None:
+            return []
+        schema = self.spec.output_schema()
+        return stage(self.runtime.folder, batch_id, parts, schema, self._output)
 
     def published(self) -> Counter[Row]:
         """What a reader of the output folder sees."""
-        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
-        return multiset([row for file in files for row in _rows_in(file)])
+        return multiset(rows_of(published(self._output, self.spec.output_schema())))
 
 
 def assert_right(outcomes: Sequence[Outcome], expected: Sequence[Answer]) -> None:
@@ -176,11 +169,6 @@ def assert_right(outcomes: Sequence[Outcome], expected: Sequence[Answer]) -> Non
         )
         assert told == answer, f"batch {number}"
         assert report.matches == answer.rows.total()
-
-
-def _rows_in(file: Path) -> list[Row]:
-    with pa.ipc.open_file(file) as reader:
-        return rows_of(reader.read_all())
 
 
 @contextmanager

@@ -23,10 +23,10 @@ from skewless.aggregating.spec import (
     Mode,
     RowsArrived,
 )
-from skewless.joining.lifecycle import staging_folder
 from skewless.model import BatchReport
 from skewless.routing import BatchAware, Grouping
 from skewless.state.segments import SegmentCache
+from tests.staging import published, stage
 
 Task = list[pa.RecordBatch]
 Batch = Sequence[Task]
@@ -119,25 +119,16 @@ class AggregateDriver:
         told = self.accumulate(plan, twice=twice)
         finishing = self.runtime.finish_plan(plan, arrivals, told)
         parts = self.finish(finishing, twice=twice)
-        moves = [] if self._output is None else self._stage(batch_id, parts)
+        moves = self._stage(batch_id, parts)
         report = self.runtime.commit(plan, finishing, arrivals, told, moves)
         return Outcome(pa.Table.from_batches([b for p in parts for b in p], schema), report)
 
     def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
-        moves = []
-        self.runtime.folder.make(staging_folder(batch_id))
-        for number, part in enumerate(parts):
-            staged = f"{staging_folder(batch_id)}/{number}.arrow"
-            with pa.ipc.new_file(
-                self.runtime.folder.path(staged), self.spec.output_schema()
-            ) as out:
-                for batch in part:
-                    out.write_batch(batch)
-            moves.append((staged, str(self._output / f"{batch_id}-{number}.arrow")))
-        return moves
+        if self._output is None:
+            return []
+        schema = self.spec.output_schema()
+        return stage(self.runtime.folder, batch_id, parts, schema, self._output)
 
     def published(self) -> pa.Table:
         """What a reader of the output folder sees."""
-        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
-        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
-        return pa.concat_tables([self.spec.output_schema().empty_table(), *tables])
+        return published(self._output, self.spec.output_schema())

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from skewless.joining.lifecycle import staging_folder
 from skewless.model import BatchReport
 from skewless.similarity.ingest import ingest_vectors
 from skewless.similarity.instance import run_similarity
@@ -20,6 +19,7 @@ from skewless.similarity.runtime import SimilarityRuntime
 from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, VectorArrival
 from skewless.similarity.strategies import S3J, SimilarityStrategy
 from tests.oracle import Row, multiset, rows_of
+from tests.staging import published, stage
 
 Task = list[pa.RecordBatch]
 Batch = dict[str, Sequence[Task]]  # per side its tasks
@@ -94,26 +94,18 @@ class SimilarityDriver:
         arrivals = self.ingest(batch, twice=twice)
         plan = self.runtime.plan(batch_id, arrivals)
         parts = self.join(plan, twice=twice)
-        moves = [] if self._output is None else self._stage(batch_id, parts)
+        moves = self._stage(batch_id, parts)
         report = self.runtime.commit(plan, arrivals, moves)
         found = [result for part in parts for result in part]
         table = pa.Table.from_batches(found, self.spec.output_schema())
         return Outcome(multiset(rows_of(table)), report, table)
 
     def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
-        moves = []
-        self.runtime.folder.make(staging_folder(batch_id))
-        for number, part in enumerate(parts):
-            staged = f"{staging_folder(batch_id)}/{number}.arrow"
-            path = self.runtime.folder.path(staged)
-            with pa.ipc.new_file(path, self.spec.output_schema()) as out:
-                for result in part:
-                    out.write_batch(result)
-            moves.append((staged, str(self._output / f"{batch_id}-{number}.arrow")))
-        return moves
+        if self._output is None:
+            return []
+        schema = self.spec.output_schema()
+        return stage(self.runtime.folder, batch_id, parts, schema, self._output)
 
     def published(self) -> pa.Table:
         """What a reader of the output folder sees."""
-        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
-        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
-        return pa.concat_tables([self.spec.output_schema().empty_table(), *tables])
+        return published(self._output, self.spec.output_schema())

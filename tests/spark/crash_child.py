@@ -19,7 +19,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from skewless.spark import workers
+from skewless.spark import join, query
 from skewless.state import compaction
 from tests.chaos import Chaos
 from tests.spark.support import FileStream, keyed_join, keyed_tables, run
@@ -67,7 +67,7 @@ def release_later_files(folder: Path) -> None:
 
 def fail_once(markers: str) -> None:
     """Have tasks of each kind fail when all their work is done: they then run a second time."""
-    ingest, run_instance = workers.ingest, workers.run_instance
+    ingest, run_instance = join.ingest, query.run_instance
 
     def once(name: str) -> None:
         try:
@@ -87,8 +87,8 @@ def fail_once(markers: str) -> None:
         if plan.compact:
             once(f"instance-{instance}")
 
-    workers.ingest = ingest_then_fail
-    workers.run_instance = join_then_fail
+    join.ingest = ingest_then_fail
+    query.run_instance = join_then_fail
 
 
 def main(config: dict[str, Any]) -> None:

@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from skewless.joining.lifecycle import staging_folder
 from skewless.model import BatchReport
 from skewless.three_way.ingest import ingest_stream
 from skewless.three_way.instance import run_pairs, run_three
@@ -20,6 +19,7 @@ from skewless.three_way.runtime import ThreeRuntime
 from skewless.three_way.spec import STREAMS, StreamArrival, ThreePlan, ThreeSpec, Told
 from skewless.three_way.strategies import AutoThree, ThreeStrategy
 from tests.oracle import Row, multiset, rows_of
+from tests.staging import published, stage
 
 Task = list[pa.RecordBatch]
 Batch = Sequence[Sequence[Task]]  # per stream its tasks
@@ -103,25 +103,17 @@ class ThreeDriver:
             ]
             plan = self.runtime.with_pairs(plan, told)
         parts = self.join(plan, twice=twice)
-        moves = [] if self._output is None else self._stage(batch_id, parts)
+        moves = self._stage(batch_id, parts)
         report = self.runtime.commit(plan, arrivals, moves)
         rows = [row for part in parts for result in part for row in rows_of(result)]
         return Outcome(multiset(rows), report)
 
     def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
-        moves = []
-        self.runtime.folder.make(staging_folder(batch_id))
-        for number, part in enumerate(parts):
-            staged = f"{staging_folder(batch_id)}/{number}.arrow"
-            path = self.runtime.folder.path(staged)
-            with pa.ipc.new_file(path, self.spec.output_schema()) as out:
-                for result in part:
-                    out.write_batch(result)
-            moves.append((staged, str(self._output / f"{batch_id}-{number}.arrow")))
-        return moves
+        if self._output is None:
+            return []
+        schema = self.spec.output_schema()
+        return stage(self.runtime.folder, batch_id, parts, schema, self._output)
 
     def published(self) -> Counter[Row]:
         """What a reader of the output folder sees."""
-        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
-        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
-        return multiset([row for table in tables for row in rows_of(table)])
+        return multiset(rows_of(published(self._output, self.spec.output_schema())))

@@ -24,7 +24,7 @@ from skewless.aggregating.spec import (
     FileShare,
 )
 from skewless.joining.compact import SEGMENT_ROWS_MAX, shares_of
-from skewless.joining.kernels import Ints, UInts
+from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen
 from skewless.model import FAR_US, InstanceLoad, SegmentInfo
 from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentCache, read_segment, write_segment
@@ -74,7 +74,7 @@ def _pieces(
     taken: list[tuple[UInts, Ints, list[pa.Array]]] = []
     room = ROWS_AT_ONCE
     for rows, share in shares:
-        indices = _positions(share)
+        indices = positions_in(share.begins, share.ends)
         while len(indices):
             some, indices = indices[:room], indices[room:]
             room -= len(some)
@@ -86,10 +86,10 @@ def _pieces(
         yield _together(taken)
 
 
-def _positions(share: FileShare) -> Ints:
-    lengths = share.ends - share.begins
-    before = np.repeat(np.cumsum(lengths) - lengths, lengths)
-    positions: Ints = np.repeat(share.begins, lengths) + np.arange(len(before)) - before
+def positions_in(begins: Ints, ends: Ints) -> Ints:
+    """All positions of some ranges."""
+    total = int((ends - begins).sum())
+    positions: Ints = expand_ranges(frozen(begins), frozen(ends), 0, 0, total)[1]
     return positions
 
 

@@ -9,7 +9,13 @@ import numpy as np
 import pyarrow as pa
 
 from skewless import faults
-from skewless.aggregating.accumulate import merge_partials, open_rows, states_of, take_rows
+from skewless.aggregating.accumulate import (
+    merge_partials,
+    open_rows,
+    positions_in,
+    states_of,
+    take_rows,
+)
 from skewless.aggregating.groups import by_changes
 from skewless.aggregating.spec import AggregateSpec, FinishPlan
 from skewless.errors import DataError
@@ -92,10 +98,7 @@ def _touched(
         first, last, _ = match_ranges(
             hashes, windows, -FAR_US, frozen(rows.hashes), frozen(rows.times), -FAR_US, 0, 0
         )
-        lengths = last - first
-        before = np.repeat(np.cumsum(lengths) - lengths, lengths)
-        indices = np.repeat(first, lengths) + np.arange(len(before)) - before
-        found.append(take_rows(rows, indices))
+        found.append(take_rows(rows, positions_in(first, last)))
     return fresh, found
 
 

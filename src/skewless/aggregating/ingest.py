@@ -7,8 +7,6 @@ for one batch; what stays are the partial results that the instances make of the
 
 from __future__ import annotations
 
-import uuid
-import zlib
 from collections.abc import Iterable, Iterator
 
 import numpy as np
@@ -17,16 +15,16 @@ import pyarrow.compute as pc
 
 from skewless.aggregating.groups import hash_groups
 from skewless.aggregating.spec import INPUT, AggregateSpec, KeyRun, RowsArrived
-from skewless.errors import StateDamagedError
 from skewless.joining import keys
-from skewless.joining.ingest import HEAVY_KEYS, HEAVY_SHARE_MIN, SEGMENT_BYTES_MAX
+from skewless.joining.ingest import HEAVY_KEYS, HEAVY_SHARE_MIN, in_pieces
 from skewless.joining.kernels import Ints, UInts, frozen, sort_order
 from skewless.model import FAR_US, HeavyKey
 from skewless.routing import BatchAware, BatchAwareGrouper, Grouper, Grouping
 from skewless.state.commits import CommitLog, GrouperFile
 from skewless.state.commits import Grouping as GroupingState
 from skewless.state.files import Folder
-from skewless.state.segments import REPAIR, Rows, times_of, write_segment
+from skewless.state.kept import read_kept, write_kept
+from skewless.state.segments import Rows, times_of, write_segment
 
 ARRIVED = "arrived"
 GROUPERS = "groupers"
@@ -49,24 +47,10 @@ def ingest_rows(
     state = None if last is None else last.grouping
     of_driver = isinstance(grouping, BatchAware)
     grouper = resume_grouper(folder, state, grouping, instances, DRIVER if of_driver else task)
-    for piece in _in_pieces(batches):
+    for piece in in_pieces(batches):
         yield _ingest_piece(piece, spec, grouper, folder)
     if not of_driver:
         yield RowsArrived(None, grouper=write_grouper(folder, grouper, task))
-
-
-def _in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    pending: list[pa.RecordBatch] = []
-    pending_bytes = 0
-    for batch in batches:
-        if batch.num_rows:
-            pending.append(batch)
-            pending_bytes += batch.nbytes
-        if pending_bytes >= SEGMENT_BYTES_MAX:
-            yield pending
-            pending, pending_bytes = [], 0
-    if pending:
-        yield pending
 
 
 def resume_grouper(
@@ -79,20 +63,12 @@ def resume_grouper(
     file = next((g for g in state.groupers if g.task == task), None)
     if file is None:
         return grouping.build(instances)
-    try:
-        data = folder.read(file.name)
-    except FileNotFoundError as error:
-        raise StateDamagedError(f"{folder.path(file.name)} is missing. {REPAIR}") from error
-    if (len(data), zlib.crc32(data)) != (file.bytes, file.crc32):
-        raise StateDamagedError(f"{folder.path(file.name)} was truncated or altered. {REPAIR}")
-    return grouping.resume(data)
+    return grouping.resume(read_kept(folder, file))
 
 
 def write_grouper(folder: Folder, grouper: Grouper, task: int) -> GrouperFile:
     """Store what a grouper knows; it counts when a commit lists it."""
-    name, data = f"{GROUPERS}/{uuid.uuid4().hex}", grouper.snapshot()
-    folder.write(name, data)
-    return GrouperFile(task, name, len(data), zlib.crc32(data))
+    return write_kept(folder, GROUPERS, grouper.snapshot(), task=task)
 
 
 def _ingest_piece(
@@ -137,18 +113,14 @@ def _ingest_piece(
 def _order(hashes: UInts, times: Ints, grouper: Grouper) -> tuple[Ints, Ints]:
     """The order in which rows are stored, and where each instance's begin in it."""
     order, instances = sort_order(frozen(hashes), frozen(times)), grouper.instances
-    planned = isinstance(grouper, BatchAwareGrouper)
-    # The grouper sees rows in the order in which they came.
-    targets = (
-        grouper.homes(hashes)
-        if isinstance(grouper, BatchAwareGrouper)
-        else grouper.assign(hashes).astype(np.int64)
-    )
-    sorted_targets = targets[order].astype(np.uint16 if instances <= 1 << 16 else np.int64)
-    if not planned:
-        by_target = np.argsort(sorted_targets, kind="stable")
-        order, sorted_targets = order[by_target], sorted_targets[by_target]
-    counts = np.bincount(sorted_targets, minlength=instances)
+    if isinstance(grouper, BatchAwareGrouper):
+        targets = grouper.homes(hashes)  # ranges of hashes: the order is right already
+    else:
+        # The grouper sees rows in the order in which they came. Short numbers sort faster.
+        short = np.uint16 if instances <= 1 << 16 else np.int64
+        targets = grouper.assign(hashes).astype(short)
+        order = order[np.argsort(targets[order], kind="stable")]
+    counts = np.bincount(targets, minlength=instances)
     return order, np.concatenate([[0], np.cumsum(counts)])
 
 

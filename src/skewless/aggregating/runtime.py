@@ -10,7 +10,6 @@ runtime.commit(plan, finishing, arrivals, told)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
 import numpy as np
@@ -189,14 +188,12 @@ class AggregateRuntime(StateRuntime):
         """How many results came out; None if the sink has not read all of them."""
         if finishing is None:
             return 0
-        counts = []
-        for instance in range(finishing.instances):
-            try:
-                told = self.folder.read(f"{finishing.report_folder}/{instance}.json")
-            except FileNotFoundError:
+        total = 0
+        for told in self._reports(finishing.report_folder, finishing.instances):
+            if told is None:
                 return None
-            counts.append(int(json.loads(told)["results"]))
-        return sum(counts)
+            total += int(told["results"])
+        return total
 
     def _report(
         self,
@@ -208,9 +205,8 @@ class AggregateRuntime(StateRuntime):
         phases_ms: dict[str, float],
     ) -> BatchReport:
         loads = sorted((t.load for t in told), key=lambda load: load.instance)
-        watermark = self.watermark_us()
         return BatchReport(
-            batch_id=plan.batch_id,
+            **self._common_figures(commit, self.watermark_us(), phases_ms),
             rows_left=sum(a.rows for a in arrivals),
             rows_right=0,
             late=sum(load.late_left for load in loads),
@@ -218,12 +214,6 @@ class AggregateRuntime(StateRuntime):
             null_times=sum(a.null_times for a in arrivals),
             nan_bands=0,
             matches=results,
-            duration_ms=round(sum(phases_ms.values()), 3),
-            phases_ms={k: round(v, 3) for k, v in phases_ms.items()},
-            state_rows=sum(s.rows for s in commit.segments),
-            state_bytes=sum(s.bytes for s in commit.segments),
-            segments=len(commit.segments),
-            watermark_us=None if watermark <= NEVER_US // 2 else watermark,
             instances=tuple(loads),
             heavy_keys=heaviest(arrivals),
             decisions=self._decisions,

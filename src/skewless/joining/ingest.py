@@ -30,6 +30,12 @@ def ingest(
     batches: Iterable[pa.RecordBatch], spec: JoinSpec, side: Side, root: str
 ) -> Iterator[Arrival]:
     """Sort and store the rows of one task; tell what was found."""
+    for piece in in_pieces(batches):
+        yield _ingest_some(piece, spec, side, root)
+
+
+def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The rows of a task, as many at a time as its memory is to hold."""
     pending: list[pa.RecordBatch] = []
     pending_bytes = 0
     for batch in batches:
@@ -37,10 +43,10 @@ def ingest(
             pending.append(batch)
             pending_bytes += batch.nbytes
         if pending_bytes >= SEGMENT_BYTES_MAX:
-            yield _ingest_some(pending, spec, side, root)
+            yield pending
             pending, pending_bytes = [], 0
     if pending:
-        yield _ingest_some(pending, spec, side, root)
+        yield pending
 
 
 def _ingest_some(batches: list[pa.RecordBatch], spec: JoinSpec, side: Side, root: str) -> Arrival:

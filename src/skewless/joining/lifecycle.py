@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import uuid
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 from skewless import faults
 from skewless.errors import DataError, StateAccessError, StateDamagedError
@@ -144,6 +146,31 @@ class StateRuntime:
         name = f"{REPORTS}/{batch_id:012d}-{uuid.uuid4().hex}"
         self.folder.make(name)
         return name
+
+    def _reports(self, report_folder: str, instances: int) -> list[dict[str, Any] | None]:
+        """What each instance has told of a batch. A sink may have read only some of the result, or
+        none: then some have told nothing."""
+        told: list[dict[str, Any] | None] = []
+        for instance in range(instances):
+            try:
+                told.append(json.loads(self.folder.read(f"{report_folder}/{instance}.json")))
+            except FileNotFoundError:
+                told.append(None)
+        return told
+
+    def _common_figures(
+        self, commit: Commit, watermark_us: int, phases_ms: Mapping[str, float]
+    ) -> dict[str, Any]:
+        """What every batch report has, whatever the operator."""
+        return {
+            "batch_id": commit.batch_id,
+            "duration_ms": round(sum(phases_ms.values()), 3),
+            "phases_ms": {k: round(v, 3) for k, v in phases_ms.items()},
+            "state_rows": sum(s.rows for s in commit.segments),
+            "state_bytes": sum(s.bytes for s in commit.segments),
+            "segments": len(commit.segments),
+            "watermark_us": None if watermark_us <= NEVER_US // 2 else watermark_us,
+        }
 
     def _save(self, commit: Commit, report: BatchReport) -> None:
         """Make the batch count: the report, then the commit, then its output files."""

@@ -31,7 +31,6 @@ from skewless.joining.compact import compact
 from skewless.joining.ingest import PROBES
 from skewless.joining.keys import hash_of_value
 from skewless.joining.lifecycle import (
-    NEVER_US,
     REPORTS,
     STAGED,
     StateRuntime,
@@ -251,17 +250,14 @@ class JoinRuntime(StateRuntime):
         what some have rewritten, otherwise."""
         told: list[Told] = []
         rewritten: list[SegmentInfo] = []
-        complete = True
-        for instance in range(plan.routing.instances):
-            try:
-                report = json.loads(self.folder.read(f"{plan.report_folder}/{instance}.json"))
-            except FileNotFoundError:
+        reports = self._reports(plan.report_folder, plan.routing.instances)
+        for instance, report in enumerate(reports):
+            if report is None:
                 told.append((InstanceLoad(instance), NOTHING_MEASURED))
-                complete = False
                 continue
             told.append((InstanceLoad(**report["load"]), report["figures"]))
             rewritten += [SegmentInfo.from_json(s) for s in report["compacted"]]
-        return told, rewritten if complete else None, rewritten
+        return told, None if None in reports else rewritten, rewritten
 
     def _balance(self, plan: BatchPlan, told: list[Told], *, complete: bool) -> Balance:
         """Take note of a batch's load; decide about the next batch's routing."""
@@ -321,7 +317,7 @@ class JoinRuntime(StateRuntime):
             return sum(getattr(a, field) for a in arrivals if side in (None, a.side))
 
         return BatchReport(
-            batch_id=plan.batch_id,
+            **self._common_figures(commit, plan.watermark_us, phases_ms),
             rows_left=total("rows", "left"),
             rows_right=total("rows", "right"),
             late=sum(x.late_left + x.late_right for x in loads),
@@ -329,12 +325,6 @@ class JoinRuntime(StateRuntime):
             null_times=total("null_times"),
             nan_bands=total("nan_bands"),
             matches=sum(x.matches for x in loads),
-            duration_ms=round(sum(phases_ms.values()), 3),
-            phases_ms={k: round(v, 3) for k, v in phases_ms.items()},
-            state_rows=sum(s.rows for s in commit.segments),
-            state_bytes=sum(s.bytes for s in commit.segments),
-            segments=len(commit.segments),
-            watermark_us=None if plan.watermark_us <= NEVER_US // 2 else plan.watermark_us,
             instances=tuple(loads),
             heavy_keys=heaviest(arrivals),
             decisions=balance.decisions,

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from skewless.joining.ingest import SEGMENT_BYTES_MAX
+from skewless.joining.ingest import in_pieces
 from skewless.joining.kernels import frozen, sort_order
 from skewless.model import FAR_US, Side
 from skewless.similarity.metrics import OwnMetric
-from skewless.similarity.points import unfit
+from skewless.similarity.points import Points, take, unfit
 from skewless.similarity.spec import SimilaritySpec, VectorArrival, VectorSide
 from skewless.similarity.strategies import SimilarityStrategy
 from skewless.similarity.worksets import (
@@ -43,17 +43,8 @@ def ingest_vectors(
         known = read_worksets(folder, last.grouping.groupers[0])
     if last is not None and last.placement is not None:
         dimension = last.placement["dimension"] if dimension is None else dimension
-    pending: list[pa.RecordBatch] = []
-    pending_bytes = 0
-    for batch in batches:
-        if batch.num_rows:
-            pending.append(batch)
-            pending_bytes += batch.nbytes
-        if pending_bytes >= SEGMENT_BYTES_MAX:
-            yield _ingest_some(pending, spec, strategy, side, folder, known, dimension, stored)
-            pending, pending_bytes = [], 0
-    if pending:
-        yield _ingest_some(pending, spec, strategy, side, folder, known, dimension, stored)
+    for piece in in_pieces(batches):
+        yield _ingest_some(piece, spec, strategy, side, folder, known, dimension, stored)
 
 
 def _ingest_some(
@@ -77,13 +68,14 @@ def _ingest_some(
         time_max_us = pc.max(arrived.column(this.time).view(pa.int64())).as_py()
     arrived, null_keys = _without_nulls(arrived, this)
     dimension = _dimension(arrived, this, dimension)
-    arrived, bad = _without_unfit(arrived, this, spec, dimension)
+    before = arrived.num_rows
+    arrived, points = _fit(arrived, this, spec, dimension)
+    bad = before - arrived.num_rows
     counts = (rows, null_keys, null_times, bad, time_max_us, dimension)
     if (null_times and not spec.drop_null_times) or (bad and not spec.drop_bad):
         return VectorArrival(side, None, None, *counts)  # the driver refuses the batch
     if not arrived.num_rows:
         return VectorArrival(side, None, None, *counts)
-    points = spec.metric.points([arrived.column(i) for i in this.vector])
     if spec.check_metric and isinstance(spec.metric, OwnMetric):
         spec.metric.check_triangles(points)
     times = arrived.column(this.time).view(pa.int64()).to_numpy()
@@ -118,20 +110,17 @@ def _dimension(arrived: pa.RecordBatch, side: VectorSide, known: int | None) -> 
     return int(column.value_lengths()[0].as_py())
 
 
-def _without_unfit(
+def _fit(
     arrived: pa.RecordBatch, side: VectorSide, spec: SimilaritySpec, dimension: int | None
-) -> tuple[pa.RecordBatch, int]:
-    """Rows that have a distance: numbers all finite, as many as they should be, and whatever else
-    the metric asks."""
-    before = arrived.num_rows
-    columns = [arrived.column(i) for i in side.vector]
+) -> tuple[pa.RecordBatch, Points]:
+    """Rows that have a distance, and what is compared of them: numbers all finite, as many as they
+    should be, and whatever else the metric asks."""
     wanted = dimension if spec.metric.has_dimension else None
-    bad = unfit(columns, wanted)
+    bad = unfit([arrived.column(i) for i in side.vector], wanted)
     if bad.any():
         arrived = arrived.filter(pa.array(~bad))
-    if arrived.num_rows:
-        points = spec.metric.points([arrived.column(i) for i in side.vector])
-        more = spec.metric.unfit(points)
-        if more is not None and more.any():
-            arrived = arrived.filter(pa.array(~more))
-    return arrived, before - arrived.num_rows
+    points = spec.metric.points([arrived.column(i) for i in side.vector])
+    more = spec.metric.unfit(points) if arrived.num_rows else None
+    if more is not None and more.any():
+        arrived, points = arrived.filter(pa.array(~more)), take(points, np.flatnonzero(~more))
+    return arrived, points

@@ -55,6 +55,7 @@ class SimilarityInstance:
         self._instance, self._tally = instance, tally
         self._folder = Folder(plan.root)
         self._schema = spec.output_schema()
+        self._runs: dict[str, Run] = {}
         self._worksets = self._my_worksets()
 
     def _my_worksets(self) -> Worksets | None:
@@ -85,6 +86,12 @@ class SimilarityInstance:
         return [self._run(s, begin + n) for n, s in enumerate(self._plan.new) if s.side == side]
 
     def _run(self, segment: SegmentInfo, number: int) -> Run:
+        """A segment's rows; new ones are both looked for and looked into, and made ready once."""
+        if segment.name not in self._runs:
+            self._runs[segment.name] = self._ready(segment, number)
+        return self._runs[segment.name]
+
+    def _ready(self, segment: SegmentInfo, number: int) -> Run:
         this = self._spec.side(segment.side)
         rows = CACHE.rows(self._folder, segment, this.time)
         points = self._spec.metric.points([rows.columns[i] for i in this.vector])

@@ -7,7 +7,6 @@ runtime.commit(plan, arrivals)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -16,7 +15,7 @@ import numpy as np
 from skewless import faults
 from skewless.balancing.worksets import WorksetLoad, balance_worksets
 from skewless.errors import DataError
-from skewless.joining.lifecycle import NEVER_US, REPORTS, STAGED, StateRuntime, refuse_null_times
+from skewless.joining.lifecycle import REPORTS, STAGED, StateRuntime, refuse_null_times
 from skewless.model import BatchReport, Decision, InstanceLoad
 from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, Told, VectorArrival
 from skewless.similarity.strategies import S3J, SimilarityStrategy
@@ -152,16 +151,12 @@ class SimilarityRuntime(StateRuntime):
         return report
 
     def _told(self, plan: SimilarityPlan) -> tuple[list[Told], bool]:
-        told, complete = [], True
-        for instance in range(plan.instances):
-            try:
-                report = self.folder.read(f"{plan.report_folder}/{instance}.json")
-            except FileNotFoundError:
-                told.append(Told(InstanceLoad(instance)))
-                complete = False
-                continue
-            told.append(Told.from_json(json.loads(report)))
-        return told, complete
+        reports = self._reports(plan.report_folder, plan.instances)
+        told = [
+            Told(InstanceLoad(i)) if report is None else Told.from_json(report)
+            for i, report in enumerate(reports)
+        ]
+        return told, None not in reports
 
     def _balance(self, plan: SimilarityPlan, told: Sequence[Told]) -> tuple[Decision, ...]:
         """Move worksets from busy to idle instances, if the busiest is too busy."""
@@ -241,7 +236,7 @@ class SimilarityRuntime(StateRuntime):
             return sum(getattr(a, name) for a in arrivals if side in (None, a.side))
 
         return BatchReport(
-            batch_id=plan.batch_id,
+            **self._common_figures(commit, plan.watermark_us, phases_ms),
             rows_left=total("rows", "left"),
             rows_right=total("rows", "right"),
             late=sum(t.load.late_left for t in told),
@@ -249,12 +244,6 @@ class SimilarityRuntime(StateRuntime):
             null_times=total("null_times"),
             nan_bands=total("bad"),
             matches=sum(t.load.matches for t in told),
-            duration_ms=round(sum(phases_ms.values()), 3),
-            phases_ms={k: round(v, 3) for k, v in phases_ms.items()},
-            state_rows=sum(s.rows for s in commit.segments),
-            state_bytes=sum(s.bytes for s in commit.segments),
-            segments=len(commit.segments),
-            watermark_us=None if plan.watermark_us <= NEVER_US // 2 else plan.watermark_us,
             instances=tuple(t.load for t in told),
             decisions=decisions,
             comparisons={

@@ -10,21 +10,19 @@ in outer sets, as they are in the papers; those who would be in one look in from
 from __future__ import annotations
 
 import uuid
-import zlib
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skewless.errors import StateDamagedError
 from skewless.joining.kernels import Ints, UInts
 from skewless.similarity.points import Points, Sets, concat, take
 from skewless.similarity.spec import SimilaritySpec
 from skewless.similarity.strategies import S3J, BruteForce, ClusterJoin, SimilarityStrategy
 from skewless.state.commits import GrouperFile
 from skewless.state.files import Folder
-from skewless.state.segments import REPAIR
+from skewless.state.kept import read_kept, write_kept
 
 WORKSETS = "worksets"
 POINTS_KEY = b"skewless.points"
@@ -106,21 +104,12 @@ def write_worksets(folder: Folder, worksets: Worksets) -> GrouperFile:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema) as writer:
         writer.write_batch(batch)
-    data = sink.getvalue()
-    name = f"{WORKSETS}/{uuid.uuid4().hex}.arrow"
-    folder.write(name, data)
-    return GrouperFile(-1, name, data.size, zlib.crc32(data))
+    return write_kept(folder, WORKSETS, sink.getvalue(), suffix=".arrow")
 
 
 def read_worksets(folder: Folder, file: GrouperFile) -> Worksets:
     """Worksets as a commit, or a task of this batch, lists them."""
-    try:
-        data = folder.read(file.name)
-    except FileNotFoundError as error:
-        raise StateDamagedError(f"{folder.path(file.name)} is missing. {REPAIR}") from error
-    if (len(data), zlib.crc32(data)) != (file.bytes, file.crc32):
-        raise StateDamagedError(f"{folder.path(file.name)} was truncated or altered. {REPAIR}")
-    with pa.ipc.open_file(pa.py_buffer(data)) as reader:
+    with pa.ipc.open_file(pa.py_buffer(read_kept(folder, file))) as reader:
         batch = reader.get_batch(0)
     centers = batch.column("center")
     values = centers.flatten().to_numpy()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -26,10 +27,11 @@ from skewless.model import KeyColumn, SideSpec
 from skewless.routing import BatchAware, Grouping
 from skewless.spark import columns
 from skewless.spark.aggregate_driver import AggregateDriver, accumulated, results
+from skewless.spark.aggregate_task import ingest_task as _ingest_task
 from skewless.spark.described import Described, numbered, parallelism, parse_size
 from skewless.spark.query import BatchDriver
 from skewless.spark.sinks import Sink
-from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_rows_function
+from skewless.spark.workers import ARRIVAL_SCHEMA, arrivals_task
 
 NULL_TIMES = ("error", "drop")
 AGGS = (
@@ -287,7 +289,10 @@ class Aggregated(Described):
         """The first step of a batch: rows stored by who works on them. It uses no more tasks than
         the session can run at once: more would only make more files."""
         frame = numbered(self.frame).select(*(f"c{i}" for i in self.needed))
-        function = ingest_rows_function(self.spec, self.grouping, self._count(), root)
+        count = self._count()
+        function = arrivals_task(
+            self.spec.input.schema, partial(_ingest_task, self.spec, self.grouping, count, root)
+        )
         tasks = parallelism(self.sparkSession)
         return frame.coalesce(tasks).mapInArrow(function, ARRIVAL_SCHEMA)
 

@@ -8,11 +8,14 @@ only if there are any.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from skewless.aggregating.accumulate import accumulate
+from skewless.aggregating.finish import finish
 from skewless.aggregating.runtime import AggregateRuntime
 from skewless.aggregating.spec import (
     Accumulated,
@@ -21,10 +24,11 @@ from skewless.aggregating.spec import (
     FinishPlan,
     RowsArrived,
 )
+from skewless.joining.runtime import CACHE
 from skewless.spark.described import Steps, with_steps
 from skewless.spark.query import BatchDriver, Clock, Json, per_instance
 from skewless.spark.sinks import Moves, Sink
-from skewless.spark.workers import ARRIVAL_SCHEMA, accumulate_function, finish_function
+from skewless.spark.workers import ARRIVAL_SCHEMA, instances_task, telling_task
 
 
 class AggregateDriver(BatchDriver):
@@ -57,7 +61,7 @@ def accumulated(
     session: SparkSession, spec: AggregateSpec, plan: AccumulatePlan
 ) -> list[Accumulated]:
     """Have every instance make its partial results."""
-    function = accumulate_function(spec, plan)
+    function = telling_task(partial(accumulate, spec, plan, cache=CACHE))
     told = per_instance(session, plan.instances, function, ARRIVAL_SCHEMA).collect()
     return [Accumulated.from_json(json.loads(row[0])) for row in told]
 
@@ -69,4 +73,5 @@ def results(
     if plan is None:
         nothing: list[Any] = []
         return session.createDataFrame(nothing, schema)
-    return per_instance(session, plan.instances, finish_function(spec, plan), schema)
+    function = instances_task(partial(finish, spec, plan, cache=CACHE))
+    return per_instance(session, plan.instances, function, schema)

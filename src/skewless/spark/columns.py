@@ -51,6 +51,11 @@ class Input:
                 argument, self.names, f"a DataFrame whose columns Arrow can hold ({error})"
             ) from error
 
+    @property
+    def plain_schema(self) -> pa.Schema:
+        """Names and types. Nullability is left out: state outlives a change of it."""
+        return pa.schema([pa.field(f.name, f.type) for f in self.schema])
+
     def index(self, name: object, argument: str) -> int:
         """The number of a column, found as Spark finds it: without regard to case."""
         if not isinstance(name, str):
@@ -243,6 +248,5 @@ def side_spec(
     time: int | None,
     late_us: int,
 ) -> SideSpec:
-    """All about one side. Nullability is left out: state outlives a change of it."""
-    fields = [pa.field(f.name, f.type) for f in this.schema]
-    return SideSpec(pa.schema(fields), tuple(keys), tuple(bands), time, late_us)
+    """All about one side."""
+    return SideSpec(this.plain_schema, tuple(keys), tuple(bands), time, late_us)

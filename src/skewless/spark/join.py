@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType
 
 from skewless.balancing import Auto, Balancing
-from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError
+from skewless.joining.ingest import ingest
 from skewless.joining.keys import hash_of_value
 from skewless.joining.runtime import JoinRuntime
-from skewless.model import FAR_US, UNBOUNDED, Arrival, JoinSpec, OutputColumn, SideSpec
+from skewless.model import FAR_US, SIDES, UNBOUNDED, Arrival, JoinSpec, OutputColumn, SideSpec
 from skewless.routing import Routing
 from skewless.spark import columns
 from skewless.spark.described import Described, numbered, parallelism, parse_size
 from skewless.spark.query import BatchDriver, JoinDriver, matches_of
 from skewless.spark.sinks import Sink
-from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_function
+from skewless.spark.times import parse_bounds, parse_lates
+from skewless.spark.workers import ARRIVAL_SCHEMA, arrivals_task
 
 HOWS = ("inner",)
 NULL_TIMES = ("error", "drop")
@@ -163,8 +165,16 @@ class Joined(Described):
         uses no more tasks than the session can run at once: more would only make more files."""
         tasks = parallelism(self.sparkSession)
         left, right = (numbered(f).coalesce(tasks) for f in (self.left, self.right))
-        left = left.mapInArrow(ingest_function(self.spec, "left", root), ARRIVAL_SCHEMA)
-        right = right.mapInArrow(ingest_function(self.spec, "right", root), ARRIVAL_SCHEMA)
+        left, right = (
+            frame.mapInArrow(
+                arrivals_task(
+                    self.spec.side(side).schema,
+                    partial(ingest, spec=self.spec, side=side, root=root),
+                ),
+                ARRIVAL_SCHEMA,
+            )
+            for side, frame in zip(SIDES, (left, right), strict=True)
+        )
         return left.unionAll(right)
 
     def runtime(self, root: str, **options: int) -> JoinRuntime:
@@ -182,26 +192,13 @@ class Joined(Described):
 def _parse_within(within: object) -> tuple[int, int]:
     if within is UNBOUNDED:
         return -FAR_US, FAR_US
-    if isinstance(within, tuple | list):
-        if len(within) != 2:
-            raise ArgumentError("within", within, "a duration, (lower, upper) or sk.UNBOUNDED")
-        lower, upper = (parse_duration_us(w, "within", allow_negative=True) for w in within)
-        if lower > upper:
-            raise ArgumentError("within", within, "(lower, upper) with lower <= upper")
-        return lower, upper
-    bound = parse_duration_us(within, "within")
-    return -bound, bound
+    return parse_bounds(within, "a duration, (lower, upper) or sk.UNBOUNDED")
 
 
-def _parse_late(late: object, *, unbounded: bool) -> tuple[int, int]:
-    if late is None:
-        return (FAR_US, FAR_US) if unbounded else (0, 0)
-    if isinstance(late, tuple | list):
-        if len(late) != 2:
-            raise ArgumentError("late", late, "a duration, or two: (left, right)")
-        return parse_duration_us(late[0], "late"), parse_duration_us(late[1], "late")
-    bound = parse_duration_us(late, "late")
-    return bound, bound
+def _parse_late(late: object, *, unbounded: bool) -> list[int]:
+    if late is None and unbounded:
+        return [FAR_US, FAR_US]
+    return parse_lates(late, 2, "a duration, or two: (left, right)")
 
 
 def _resolve_times(

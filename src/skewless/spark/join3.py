@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import StructField, StructType
 
-from skewless.durations import format_duration_us, parse_duration_us
+from skewless.durations import format_duration_us
 from skewless.errors import ArgumentError, ColumnError
 from skewless.model import Band, Equal, JoinSpec
 from skewless.spark import columns
@@ -18,7 +18,9 @@ from skewless.spark.described import Described, numbered, parallelism, parse_siz
 from skewless.spark.join3_driver import ThreeWayDriver, pairs_made, triples_of
 from skewless.spark.query import BatchDriver
 from skewless.spark.sinks import Sink
-from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_stream_function
+from skewless.spark.times import parse_bounds, parse_lates
+from skewless.spark.workers import ARRIVAL_SCHEMA, arrivals_task
+from skewless.three_way.ingest import ingest_stream
 from skewless.three_way.runtime import ThreeRuntime
 from skewless.three_way.spec import (
     NAMES,
@@ -31,6 +33,7 @@ from skewless.three_way.spec import (
 )
 from skewless.three_way.strategies import AutoThree, ThreeStrategy, Tree
 
+BOUND_FORMS = "a duration, (lower, upper), or one per pair"
 NULL_TIMES = ("error", "drop")
 ON_FORM = (
     'conditions between two inputs each, such as [sk.equal("r.k", "s.k"), sk.band("s.x", "t.x", 5)]'
@@ -180,7 +183,7 @@ def _spec(
     on_null_time: str,
 ) -> ThreeSpec:
     time_columns = _parse_times(inputs, times)
-    lates = _parse_late(late)
+    lates = parse_lates(late, 3, "a duration, or three: (r, s, t)")
     pairs = sorted({(a, b) for a, b, _ in conditions})
     bounds = _parse_within(within, pairs)
     edges = []
@@ -190,13 +193,9 @@ def _spec(
         left = columns.side_spec(inputs[a], keys_a, bands_a, time_columns[a], lates[a])
         right = columns.side_spec(inputs[b], keys_b, bands_b, time_columns[b], lates[b])
         edges.append(Edge(a, b, JoinSpec(left, right, *bounds[a, b], ())))
-    r, s, t = (Stream(_plain_schema(inputs[x]), time_columns[x], lates[x]) for x in STREAMS)
+    r, s, t = (Stream(inputs[x].plain_schema, time_columns[x], lates[x]) for x in STREAMS)
     output = _output_columns(inputs, conditions, suffixes)
     return ThreeSpec((r, s, t), tuple(edges), output, on_null_time == "drop")
-
-
-def _plain_schema(this: columns.Input) -> pa.Schema:
-    return pa.schema([pa.field(f.name, f.type) for f in this.schema])
 
 
 def _parse_times(inputs: list[columns.Input], times: object) -> list[int]:
@@ -214,19 +213,11 @@ def _parse_times(inputs: list[columns.Input], times: object) -> list[int]:
     return found
 
 
-def _parse_late(late: object) -> list[int]:
-    if isinstance(late, list | tuple):
-        if len(late) != 3:
-            raise ArgumentError("late", late, "a duration, or three: (r, s, t)")
-        return [parse_duration_us(one, "late") for one in late]
-    return [0 if late is None else parse_duration_us(late, "late")] * 3
-
-
 def _parse_within(
     within: object, pairs: list[tuple[int, int]]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     if not isinstance(within, Mapping):
-        bound = _parse_bound(within)
+        bound = parse_bounds(within, BOUND_FORMS)
         return dict.fromkeys(pairs, bound)
     names = {f"{NAMES[a]}{NAMES[b]}": (a, b) for a, b in pairs}
     given = {"".join(map(str, key)) if isinstance(key, tuple) else key: value
@@ -234,19 +225,7 @@ def _parse_within(
     if set(given) != set(names):
         accepted = f"one bound for each pair that has a condition: {', '.join(sorted(names))}"
         raise ArgumentError("within", within, accepted)
-    return {names[name]: _parse_bound(value) for name, value in given.items()}
-
-
-def _parse_bound(within: object) -> tuple[int, int]:
-    if isinstance(within, tuple | list):
-        if len(within) != 2:
-            raise ArgumentError("within", within, "a duration, (lower, upper), or one per pair")
-        lower, upper = (parse_duration_us(w, "within", allow_negative=True) for w in within)
-        if lower > upper:
-            raise ArgumentError("within", within, "(lower, upper) with lower <= upper")
-        return lower, upper
-    bound = parse_duration_us(within, "within")
-    return -bound, bound
+    return {names[name]: parse_bounds(value, BOUND_FORMS) for name, value in given.items()}
 
 
 def _output_columns(
@@ -329,7 +308,13 @@ class Joined3(Described):
         r, s, t = (
             numbered(frame)
             .coalesce(tasks)
-            .mapInArrow(ingest_stream_function(self.spec, x, root), ARRIVAL_SCHEMA)
+            .mapInArrow(
+                arrivals_task(
+                    self.spec.streams[x].schema,
+                    partial(ingest_stream, spec=self.spec, stream=x, root=root),
+                ),
+                ARRIVAL_SCHEMA,
+            )
             for x, frame in enumerate(self.frames)
         )
         return r.unionAll(s).unionAll(t)

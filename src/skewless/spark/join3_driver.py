@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
@@ -10,7 +11,8 @@ from pyspark.sql.types import StructType
 from skewless.spark.described import Steps, with_steps
 from skewless.spark.query import BatchDriver, Clock, Json, per_instance
 from skewless.spark.sinks import Sink
-from skewless.spark.workers import ARRIVAL_SCHEMA, pairs_function, triples_function
+from skewless.spark.workers import ARRIVAL_SCHEMA, instances_task, telling_task
+from skewless.three_way.instance import run_pairs, run_three
 from skewless.three_way.runtime import ThreeRuntime
 from skewless.three_way.spec import StreamArrival, ThreePlan, ThreeSpec, Told
 from skewless.three_way.strategies import ThreeStrategy
@@ -49,7 +51,7 @@ def pairs_made(
     session: SparkSession, spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy
 ) -> list[Told]:
     """Have every instance make its share of the new pairs."""
-    function = pairs_function(spec, plan, strategy)
+    function = telling_task(partial(run_pairs, spec, plan, strategy))
     told = per_instance(session, plan.instances, function, ARRIVAL_SCHEMA).collect()
     return [Told.from_json(json.loads(row[0])) for row in told]
 
@@ -62,5 +64,5 @@ def triples_of(
     schema: StructType,
 ) -> DataFrame:
     """The triples of a planned batch, as a DataFrame of one task per instance."""
-    function = triples_function(spec, plan, strategy)
+    function = instances_task(partial(run_three, spec, plan, strategy))
     return per_instance(session, plan.instances, function, schema)

@@ -10,6 +10,7 @@ import json
 import threading
 import time
 from abc import ABC, abstractmethod
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -17,12 +18,12 @@ from pyspark.sql.types import StructType
 
 from skewless import faults
 from skewless.joining.lifecycle import StateRuntime
-from skewless.joining.runtime import JoinRuntime
+from skewless.joining.runtime import JoinRuntime, run_instance
 from skewless.model import Arrival, BatchPlan, JoinSpec
 from skewless.spark.described import Steps, with_steps
 from skewless.spark.lock import CheckpointLock
 from skewless.spark.sinks import Moves, Sink
-from skewless.spark.workers import ArrowFunction, join_function
+from skewless.spark.workers import ArrowFunction, instances_task
 
 Json = dict[str, Any]
 
@@ -110,7 +111,8 @@ def matches_of(
 ) -> DataFrame:
     """The matches of a planned batch, as a DataFrame of one task per instance."""
     count = plan.routing.instances
-    return per_instance(session, count, join_function(spec, plan), schema)
+    work = instances_task(partial(run_instance, spec, plan))
+    return per_instance(session, count, work, schema)
 
 
 def per_instance(

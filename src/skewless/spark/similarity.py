@@ -7,9 +7,9 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-import pyarrow as pa
 import pyarrow.types as pt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.types import DoubleType, StructField, StructType
@@ -17,6 +17,7 @@ from pyspark.sql.types import DoubleType, StructField, StructType
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
 from skewless.model import OutputColumn, Side
+from skewless.similarity.ingest import ingest_vectors
 from skewless.similarity.metrics import METRICS, Metric, OwnMetric
 from skewless.similarity.runtime import SimilarityRuntime
 from skewless.similarity.spec import DISTANCE, SimilaritySpec, VectorArrival, VectorSide
@@ -26,7 +27,8 @@ from skewless.spark.described import Described, numbered, parallelism, parse_siz
 from skewless.spark.query import BatchDriver
 from skewless.spark.similarity_driver import SimilarityBatchDriver, pairs_of
 from skewless.spark.sinks import Sink
-from skewless.spark.workers import ARRIVAL_SCHEMA, ingest_vectors_function
+from skewless.spark.times import parse_bounds, parse_lates
+from skewless.spark.workers import ARRIVAL_SCHEMA, arrivals_task
 
 ERROR_OR_DROP = ("error", "drop")
 ON_FORMS = 'an array column "v", columns of numbers ["x", "y"], or a pair of such: (left, right)'
@@ -127,7 +129,7 @@ def _spec(
     times = _parse_times(inputs, left_time, right_time)
     lates = _parse_late(late, alone=alone)
     sides = [
-        VectorSide(_plain_schema(this), compared[i], times[i], lates[i])
+        VectorSide(this.plain_schema, compared[i], times[i], lates[i])
         for i, this in enumerate(inputs)
     ]
     return SimilaritySpec(
@@ -230,13 +232,9 @@ def _parse_times(inputs: list[columns.Input], left: str, right: str | None) -> l
 
 
 def _parse_late(late: object, *, alone: bool) -> list[int]:
-    if isinstance(late, list | tuple):
-        if alone:
-            raise ArgumentError("late", late, "one duration, as there is one stream")
-        if len(late) != 2:
-            raise ArgumentError("late", late, "a duration, or two: (left, right)")
-        return [parse_duration_us(one, "late") for one in late]
-    return [0 if late is None else parse_duration_us(late, "late")] * 2
+    if alone and isinstance(late, list | tuple):
+        raise ArgumentError("late", late, "one duration, as there is one stream")
+    return parse_lates(late, 2, "a duration, or two: (left, right)")
 
 
 def _parse_bounds(within: object, window: object, *, alone: bool) -> tuple[int, int, int | None]:
@@ -248,18 +246,10 @@ def _parse_bounds(within: object, window: object, *, alone: bool) -> tuple[int, 
         if size <= 0:
             raise ArgumentError("window", window, "a duration of more than 0")
         return -size, size, size
-    if not isinstance(within, tuple | list):
-        bound = parse_duration_us(within, "within")
-        return -bound, bound, None
-    if alone or len(within) != 2:
-        accepted = "one duration, as rows of one stream have no sides" if alone else (
-            "a duration or (lower, upper)"
-        )  # fmt: skip
+    if alone and isinstance(within, tuple | list):
+        accepted = "one duration, as rows of one stream have no sides"
         raise ArgumentError("within", within, accepted)
-    lower, upper = (parse_duration_us(w, "within", allow_negative=True) for w in within)
-    if lower > upper:
-        raise ArgumentError("within", within, "(lower, upper) with lower <= upper")
-    return lower, upper, None
+    return *parse_bounds(within, "a duration or (lower, upper)"), None
 
 
 def _parse_threshold(threshold: object, metric: Metric) -> float:
@@ -310,10 +300,6 @@ def _parse_strategy(strategy: object) -> SimilarityStrategy:
     return strategy
 
 
-def _plain_schema(this: columns.Input) -> pa.Schema:
-    return pa.schema([pa.field(f.name, f.type) for f in this.schema])
-
-
 @dataclass(frozen=True)
 class Similar(Described):
     """A similarity join that is described but not running: write it with `writeStream`, or, when
@@ -335,7 +321,13 @@ class Similar(Described):
             numbered(frame)
             .coalesce(tasks)
             .mapInArrow(
-                ingest_vectors_function(self.spec, self.strategy, side, root), ARRIVAL_SCHEMA
+                arrivals_task(
+                    self.spec.side(side).schema,
+                    partial(
+                        ingest_vectors, spec=self.spec, strategy=self.strategy, side=side, root=root
+                    ),
+                ),
+                ARRIVAL_SCHEMA,
             )
             for side, frame in zip(self.spec.sides, frames, strict=True)
         )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from skewless.similarity.instance import run_similarity
 from skewless.similarity.runtime import SimilarityRuntime
 from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, VectorArrival
 from skewless.similarity.strategies import SimilarityStrategy
 from skewless.spark.described import Steps, with_steps
 from skewless.spark.query import BatchDriver, Clock, Json, per_instance
 from skewless.spark.sinks import Sink
-from skewless.spark.workers import similarity_function
+from skewless.spark.workers import instances_task
 
 
 class SimilarityBatchDriver(BatchDriver):
@@ -44,5 +47,5 @@ def pairs_of(
     schema: StructType,
 ) -> DataFrame:
     """The pairs of a planned batch, as a DataFrame of one task per instance."""
-    function = similarity_function(spec, plan, strategy)
+    function = instances_task(partial(run_similarity, spec, plan, strategy))
     return per_instance(session, plan.instances, function, schema)

@@ -1,4 +1,5 @@
-"""What runs inside Spark's Python workers: the steps of a batch, as `mapInArrow` functions."""
+"""What runs inside Spark's Python workers: the frame of every step of a batch, as `mapInArrow`
+functions. What a step does comes with it, so that a worker loads only what its query needs."""
 
 from __future__ import annotations
 
@@ -9,26 +10,9 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark import TaskContext
-
-from skewless.aggregating.accumulate import accumulate
-from skewless.aggregating.finish import finish
-from skewless.aggregating.ingest import ingest_rows
-from skewless.aggregating.spec import AccumulatePlan, AggregateSpec, FinishPlan
-from skewless.joining.ingest import ingest
-from skewless.joining.runtime import CACHE, run_instance
-from skewless.model import BatchPlan, JoinSpec, Side
-from skewless.routing import Grouping
-from skewless.similarity.ingest import ingest_vectors
-from skewless.similarity.instance import run_similarity
-from skewless.similarity.spec import SimilarityPlan, SimilaritySpec
-from skewless.similarity.strategies import SimilarityStrategy
-from skewless.three_way.ingest import ingest_stream
-from skewless.three_way.instance import run_pairs, run_three
-from skewless.three_way.spec import ThreePlan, ThreeSpec
-from skewless.three_way.strategies import ThreeStrategy
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -38,147 +22,50 @@ SETTLING_TASKS = 4
 _tasks_run = 0
 
 
-def ingest_function(spec: JoinSpec, side: Side, root: str) -> ArrowFunction:
-    """Rows of one side in, one row per segment out."""
-    schema = spec.side(side).schema
+class Telling(Protocol):
+    """What a task finds, as plain values for the driver."""
 
-    def ingest_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        for arrival in ingest((_as_schema(b, schema) for b in batches), spec, side, root):
-            yield pa.record_batch({"arrival": [json.dumps(arrival.to_json())]})
-        settle()
-
-    return ingest_task
+    def to_json(self) -> dict[str, Any]: ...
 
 
-def join_function(spec: JoinSpec, plan: BatchPlan) -> ArrowFunction:
-    """The number of an instance in, its matches out."""
-
-    def join_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        for batch in batches:
-            for instance in batch.column(0).to_pylist():
-                yield from run_instance(spec, plan, instance)
-        settle()
-
-    return join_task
-
-
-def ingest_rows_function(
-    spec: AggregateSpec, grouping: Grouping, instances: int, root: str
+def arrivals_task(
+    schema: pa.Schema, ingest: Callable[[Iterator[pa.RecordBatch]], Iterator[Telling]]
 ) -> ArrowFunction:
-    """Rows of an aggregation in, one row per file out."""
-    schema = spec.input.schema
+    """Rows of an input in, what the task made of them out."""
 
-    def ingest_rows_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         talk_at_once()
-        context = TaskContext.get()
-        task = 0 if context is None else context.partitionId()
-        typed = (_as_schema(b, schema) for b in batches)
-        for arrived in ingest_rows(typed, spec, grouping, instances, task, root):
-            yield pa.record_batch({"arrival": [json.dumps(arrived.to_json())]})
+        for arrived in ingest(_as_schema(b, schema) for b in batches):
+            yield _told(arrived)
         settle()
 
-    return ingest_rows_task
+    return task
 
 
-def accumulate_function(spec: AggregateSpec, plan: AccumulatePlan) -> ArrowFunction:
-    """The number of an instance in, what it tells of its partial results out."""
+def instances_task(work: Callable[[int], Iterator[pa.RecordBatch]]) -> ArrowFunction:
+    """Numbers of instances in, their results out."""
 
-    def accumulate_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         talk_at_once()
         for batch in batches:
             for instance in batch.column(0).to_pylist():
-                told = accumulate(spec, plan, instance, CACHE).to_json()
-                yield pa.record_batch({"arrival": [json.dumps(told)]})
+                yield from work(instance)
         settle()
 
-    return accumulate_task
+    return task
 
 
-def finish_function(spec: AggregateSpec, plan: FinishPlan) -> ArrowFunction:
-    """The number of an instance in, its results out."""
+def telling_task(work: Callable[[int], Telling]) -> ArrowFunction:
+    """Numbers of instances in, what they tell of their work out."""
 
-    def finish_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        for batch in batches:
-            for instance in batch.column(0).to_pylist():
-                yield from finish(spec, plan, instance, CACHE)
-        settle()
+    def tell(instance: int) -> Iterator[pa.RecordBatch]:
+        yield _told(work(instance))
 
-    return finish_task
+    return instances_task(tell)
 
 
-def ingest_stream_function(spec: ThreeSpec, stream: int, root: str) -> ArrowFunction:
-    """Rows of one stream of a three-way join in, one row per piece out."""
-    schema = spec.streams[stream].schema
-
-    def ingest_stream_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        typed = (_as_schema(b, schema) for b in batches)
-        for arrived in ingest_stream(typed, spec, stream, root):
-            yield pa.record_batch({"arrival": [json.dumps(arrived.to_json())]})
-        settle()
-
-    return ingest_stream_task
-
-
-def triples_function(spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy) -> ArrowFunction:
-    """The number of an instance in, its triples out."""
-
-    def triples_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        for batch in batches:
-            for instance in batch.column(0).to_pylist():
-                yield from run_three(spec, plan, strategy, instance)
-        settle()
-
-    return triples_task
-
-
-def pairs_function(spec: ThreeSpec, plan: ThreePlan, strategy: ThreeStrategy) -> ArrowFunction:
-    """The number of an instance in, what it tells of the pairs it has made out."""
-
-    def pairs_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        for batch in batches:
-            for instance in batch.column(0).to_pylist():
-                told = run_pairs(spec, plan, strategy, instance).to_json()
-                yield pa.record_batch({"arrival": [json.dumps(told)]})
-        settle()
-
-    return pairs_task
-
-
-def ingest_vectors_function(
-    spec: SimilaritySpec, strategy: SimilarityStrategy, side: Side, root: str
-) -> ArrowFunction:
-    """Rows of one side of a similarity join in, one row per piece out."""
-    schema = spec.side(side).schema
-
-    def ingest_vectors_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        typed = (_as_schema(b, schema) for b in batches)
-        for arrived in ingest_vectors(typed, spec, strategy, side, root):
-            yield pa.record_batch({"arrival": [json.dumps(arrived.to_json())]})
-        settle()
-
-    return ingest_vectors_task
-
-
-def similarity_function(
-    spec: SimilaritySpec, plan: SimilarityPlan, strategy: SimilarityStrategy
-) -> ArrowFunction:
-    """The number of an instance in, its pairs out."""
-
-    def similarity_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        for batch in batches:
-            for instance in batch.column(0).to_pylist():
-                yield from run_similarity(spec, plan, strategy, instance)
-        settle()
-
-    return similarity_task
+def _told(found: Telling) -> pa.RecordBatch:
+    return pa.record_batch({"arrival": [json.dumps(found.to_json())]})
 
 
 def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -10,8 +10,8 @@ import pyarrow as pa
 
 from skewless.joining import keys
 from skewless.joining.ingest import (
-    SEGMENT_BYTES_MAX,
     heavy_keys_of,
+    in_pieces,
     sorted_rows,
     without_unusable,
     write_probes,
@@ -26,17 +26,8 @@ def ingest_stream(
     batches: Iterable[pa.RecordBatch], spec: ThreeSpec, stream: int, root: str
 ) -> Iterator[StreamArrival]:
     """Sort and store the rows of one task; tell what was found."""
-    pending: list[pa.RecordBatch] = []
-    pending_bytes = 0
-    for batch in batches:
-        if batch.num_rows:
-            pending.append(batch)
-            pending_bytes += batch.nbytes
-        if pending_bytes >= SEGMENT_BYTES_MAX:
-            yield _ingest_some(pending, spec, stream, root)
-            pending, pending_bytes = [], 0
-    if pending:
-        yield _ingest_some(pending, spec, stream, root)
+    for piece in in_pieces(batches):
+        yield _ingest_some(piece, spec, stream, root)
 
 
 def _ingest_some(

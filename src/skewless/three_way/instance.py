@@ -17,7 +17,7 @@ from skewless.state.segments import Rows, write_segment
 from skewless.three_way.flat import join_flat
 from skewless.three_way.kept import KeptInstance, old_pairs
 from skewless.three_way.packs import PackKind, kind_named
-from skewless.three_way.shelf import Shelf, schema_of, time_index_of
+from skewless.three_way.shelf import Shelf, layout_of
 from skewless.three_way.spec import STREAMS, Tally, ThreePlan, ThreeSpec, Told
 from skewless.three_way.strategies import ThreeStrategy, Tree, TriJoin
 from skewless.three_way.tree import join_pairs, kind_of, make_pairs
@@ -122,10 +122,10 @@ def _write(spec: ThreeSpec, plan: ThreePlan, kind: PackKind, rows: Rows) -> Segm
 
 
 def _compact(spec: ThreeSpec, plan: ThreePlan, instance: int) -> Iterator[SegmentInfo]:
-    sides = {group[0].side for group in plan.compact}
+    sides = layout_of(spec)
     layout = Layout(
-        {side: schema_of(spec, side) for side in sides},
-        {side: time_index_of(spec, side) for side in sides},
+        {side: schema for side, (schema, _) in sides.items()},
+        {side: time for side, (_, time) in sides.items()},
         plan.keep_after_us,
     )
     share = (instance, plan.instances)

@@ -14,7 +14,7 @@ from typing import Any
 
 from skewless.model import Decision
 from skewless.three_way.packs import PackKind, kinds_of
-from skewless.three_way.spec import NAMES, STREAMS, Hop, Routes, ThreeSpec, Told
+from skewless.three_way.spec import NAMES, STREAMS, Hop, ThreeSpec, Told
 
 PAIR_COST = 4.0
 KEEP = 0.7  # of the averages, from batch to batch
@@ -33,7 +33,7 @@ class KeepChooser:
         self._rows: dict[int, float] = {}
         self._since = 0
 
-    def observe(self, routes: Routes, told: Sequence[Told], rows: Sequence[int]) -> list[Decision]:
+    def observe(self, told: Sequence[Told], rows: Sequence[int]) -> list[Decision]:
         """Take note of a batch, with the new rows of each stream in it; decide."""
         self._note(told, rows)
         best, reason = self._best()

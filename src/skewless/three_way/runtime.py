@@ -1,7 +1,7 @@
 """The life of a three-way join's state, batch by batch. Nothing here knows of Spark.
 
 plan = runtime.plan(batch_id, arrivals)
-if runtime.makes_pairs:
+if runtime.has_first_step(plan):
     plan = runtime.with_pairs(plan, [run_pairs(spec, plan, strategy, i) for i in …])
 for i in range(plan.instances): for batch in run_three(spec, plan, strategy, i): …
 runtime.commit(plan, arrivals)
@@ -9,7 +9,6 @@ runtime.commit(plan, arrivals)
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -127,8 +126,7 @@ class ThreeRuntime(StateRuntime):
     def is_complete(self, plan: ThreePlan) -> bool:
         """Whether every instance has told what it did. A sink may read only some of the result, or
         none; where instances keep intermediate results, somebody must then make them work."""
-        told = {f"{i}.json" for i in range(plan.instances)}
-        return told <= set(self.folder.list(plan.report_folder))
+        return None not in self._reports(plan.report_folder, plan.instances)
 
     @property
     def needs_all(self) -> bool:
@@ -167,7 +165,7 @@ class ThreeRuntime(StateRuntime):
             return ()
         rows = [sum(a.rows for a in arrivals if a.stream == x) for x in STREAMS]
         decisions = () if plan.kept is not None else self._chooser.observe(plan.routes, told)
-        return (*decisions, *self._keeper.observe(plan.routes, told, rows))
+        return (*decisions, *self._keeper.observe(told, rows))
 
     def _settles(self, plan: ThreePlan) -> bool:
         """Whether figures can be trusted: the state is full, since rows in it are too old by now,
@@ -176,16 +174,12 @@ class ThreeRuntime(StateRuntime):
         return full or plan.batch_id >= SETTLED_AFTER
 
     def _told(self, plan: ThreePlan) -> tuple[list[Told], bool]:
-        told, complete = [], True
-        for instance in range(plan.instances):
-            try:
-                report = self.folder.read(f"{plan.report_folder}/{instance}.json")
-            except FileNotFoundError:
-                told.append(Told(InstanceLoad(instance)))
-                complete = False
-                continue
-            told.append(Told.from_json(json.loads(report)))
-        return told, complete
+        reports = self._reports(plan.report_folder, plan.instances)
+        told = [
+            Told(InstanceLoad(i)) if report is None else Told.from_json(report)
+            for i, report in enumerate(reports)
+        ]
+        return told, None not in reports
 
     def _loads(self, told: Sequence[Told]) -> list[InstanceLoad]:
         """What the instances did in all steps of the batch."""
@@ -218,9 +212,7 @@ class ThreeRuntime(StateRuntime):
         alive = [s for s in plan.old if s.name not in replaced]
         if complete:
             alive += [s for t in told for s in t.compacted]
-        alive += [s for t in told for s in t.written]
-        known = {s.name for s in alive}
-        alive += [s for t in self._first_step for s in t.written if s.name not in known]
+        alive += [*plan.pairs, *(s for t in told for s in t.written)]
         alive += [r.segment for r in plan.new if r.segment.time_max_us >= r.segment.floor_us]
         keep_after = self._keep_after_us(watermark)
         return Commit(
@@ -248,7 +240,7 @@ class ThreeRuntime(StateRuntime):
             return sum(getattr(a, name) for a in arrivals)
 
         return BatchReport(
-            batch_id=plan.batch_id,
+            **self._common_figures(commit, plan.watermark_us, phases_ms),
             rows_left=sum(a.rows for a in arrivals if a.stream == 0),
             rows_right=sum(a.rows for a in arrivals if a.stream == 1),
             rows_third=sum(a.rows for a in arrivals if a.stream == 2),
@@ -257,13 +249,7 @@ class ThreeRuntime(StateRuntime):
             null_times=total("null_times"),
             nan_bands=total("nan_bands"),
             matches=sum(load.matches for load in loads),
-            duration_ms=round(sum(phases_ms.values()), 3),
-            phases_ms={k: round(v, 3) for k, v in phases_ms.items()},
-            state_rows=sum(s.rows for s in commit.segments),
-            state_bytes=sum(s.bytes for s in commit.segments),
-            segments=len(commit.segments),
             intermediates=_intermediates(commit.segments),
-            watermark_us=None if plan.watermark_us <= NEVER_US // 2 else plan.watermark_us,
             instances=tuple(loads),
             heavy_keys=heaviest(arrivals),
             decisions=decisions,

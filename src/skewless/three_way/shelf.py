@@ -16,28 +16,15 @@ from skewless.three_way.packs import PackKind, kinds_of
 from skewless.three_way.spec import STREAMS, Edge, ThreePlan, ThreeSpec
 
 
-def time_index_of(spec: ThreeSpec, side: str) -> int:
-    """Which column of a segment has the time it is sorted by."""
-    for kind in kinds_of(spec):
-        if kind.name == side:
-            return spec.streams[kind.hub].time
-    for stream in STREAMS:
-        for edge in spec.edges_of(stream):
-            if spec.side_name(stream, edge) == side:
-                return spec.streams[stream].time
-    raise KeyError(side)
-
-
-def schema_of(spec: ThreeSpec, side: str) -> pa.Schema:
-    """The columns of a segment."""
-    for kind in kinds_of(spec):
-        if kind.name == side:
-            return kind.schema(spec)
-    for stream in STREAMS:
-        for edge in spec.edges_of(stream):
-            if spec.side_name(stream, edge) == side:
-                return spec.streams[stream].schema
-    raise KeyError(side)
+def layout_of(spec: ThreeSpec) -> dict[str, tuple[pa.Schema, int]]:
+    """The columns of every side's segments, and which of them has the time they are sorted by."""
+    rows = {
+        spec.side_name(x, edge): (spec.streams[x].schema, spec.streams[x].time)
+        for x in STREAMS
+        for edge in spec.edges_of(x)
+    }
+    packs = {k.name: (k.schema(spec), spec.streams[k.hub].time) for k in kinds_of(spec)}
+    return rows | packs
 
 
 class Shelf:
@@ -45,10 +32,10 @@ class Shelf:
 
     def __init__(self, spec: ThreeSpec, plan: ThreePlan, cache: SegmentCache) -> None:
         self._spec, self._plan, self._cache = spec, plan, cache
-        self._folder = Folder(plan.root)
+        self._folder, self._layout = Folder(plan.root), layout_of(spec)
 
     def rows(self, segment: SegmentInfo) -> Rows:
-        return self._cache.rows(self._folder, segment, time_index_of(self._spec, segment.side))
+        return self._cache.rows(self._folder, segment, self._layout[segment.side][1])
 
     def stored(self, stream: int, edge: Edge, *, with_new: bool) -> list[StoredRun]:
         """The runs in which partners of a stream are found along an edge."""
