@@ -21,11 +21,11 @@ from hypothesis import strategies as st
 from skewless.model import FAR_US, InstanceLoad, JoinSpec, KeyColumn, SideSpec
 from skewless.state.segments import SegmentCache
 from skewless.three_way import packs
-from skewless.three_way.bindings import Bound, StoredRun
+from skewless.three_way.bindings import Bound
 from skewless.three_way.instance import run_pairs
-from skewless.three_way.packs import PackKind, bound_of_packs, kinds_of, pack, run_of
+from skewless.three_way.packs import PackKind, TakenApart, kinds_of, pack, run_of
 from skewless.three_way.routes import WORSE, RouteChooser
-from skewless.three_way.shelf import Shelf
+from skewless.three_way.shelf import ROWS_A_LOOK, Shelf, cut
 from skewless.three_way.spec import (
     STREAMS,
     Edge,
@@ -77,14 +77,24 @@ def rows(spec: ThreeSpec, stream: int, times: Sequence[int], *keys: Sequence[int
 # Duties ----------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 200), st.integers(0, 1000))
-def test_duties_cover_every_part_of_every_stream_once(instances: int, length: int) -> None:
-    run = StoredRun(np.arange(length, dtype=np.uint64), np.arange(length), [])
-    held: dict[int, Counter[int]] = {stream: Counter() for stream in STREAMS}
+@given(st.integers(1, 200), st.lists(st.integers(0, 300), max_size=8))
+def test_duties_cover_every_part_of_every_stream_once(instances: int, lengths: list[int]) -> None:
+    held: dict[int, Counter[tuple[int, int]]] = {stream: Counter() for stream in STREAMS}
     for instance in range(instances):
         for duty in duties_of(instance, instances):
-            held[duty.stream].update(duty.of(run).times.tolist())
-    assert held == {stream: Counter(range(length)) for stream in STREAMS}
+            for number, begin, end in cut(duty.share, lengths):
+                held[duty.stream].update((number, at) for at in range(begin, end))
+    every = Counter((number, at) for number, length in enumerate(lengths) for at in range(length))
+    assert held == {stream: every for stream in STREAMS}
+
+
+@given(st.integers(1, 50), st.lists(st.integers(0, 10**7), min_size=1, max_size=8))
+def test_shares_cost_alike(parts: int, lengths: list[int]) -> None:
+    """Rows and looks together; only a look that two of them have to take comes on top."""
+    most = (sum(lengths) + ROWS_A_LOOK * len(lengths)) / parts + ROWS_A_LOOK
+    for part in range(parts):
+        mine = [end - begin for _, begin, end in cut((part, parts), lengths)]
+        assert sum(mine) + ROWS_A_LOOK * len(mine) <= most + 1
 
 
 @given(st.integers(3, 200))
@@ -175,7 +185,7 @@ def test_packing_and_unpacking_gives_the_same_pairs(
     order = list(zip(run.hashes.tolist(), run.times.tolist(), strict=True))
     assert order == sorted(order)
     assert [c.type for c in packed.columns] == KIND.schema(spec).types
-    assert pairs_told(bound_of_packs(spec, KIND, run)) == pairs_told(pairs)
+    assert pairs_told(TakenApart.of(spec, KIND, run).pairs()) == pairs_told(pairs)
 
 
 def test_equal_hubs_share_a_pack_and_others_do_not() -> None:

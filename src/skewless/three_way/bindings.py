@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -63,6 +63,11 @@ class StoredRun:
 
     def __len__(self) -> int:
         return len(self.hashes)
+
+    def taken(self, rows: Ints) -> tuple[list[pa.Array], Ints]:
+        """Some rows: columns and times."""
+        indices = pa.array(rows)
+        return [c.take(indices) for c in self.columns], self.times[rows]
 
     def slice(self, begin: int, end: int) -> StoredRun:
         columns = [c.slice(begin, end - begin) for c in self.columns]
@@ -124,10 +129,11 @@ def extend(
     runs: Sequence[StoredRun],
     tally: Tally,
     new: int,
+    copies: int = 1,
 ) -> Iterator[Bound]:
     """Bound rows with each of their partners in a further stream, by way of one edge. Conditions
     that another bound stream has with that one are checked at once. `new` is the stream whose new
-    rows all this is for."""
+    rows all this is for; `copies` is how many instances look for partners of the same ones."""
     via, to = hop
     edge = spec.edge(via, to)
     assert edge is not None
@@ -137,19 +143,45 @@ def extend(
         others = [x for x in bound.columns if x != via]
         checked = [e for x in others if (e := spec.edge(x, to)) is not None]
         unsure = [] if keys.is_exact(edge.pair.left) else [edge]
-        met = 0
+        met, fit = 0, Partners(bound, to)
         for run in runs:
             for rows, partners in candidates(probes, edge.partner_bounds(via), run):
                 met += len(rows)
                 hit[rows] = True
                 # Only what is compared is taken before it is known which candidates fit.
-                fits = _fits(Candidates(bound, rows, to, run, partners), [*unsure, *checked],
-                             timed=checked)  # fmt: skip
+                found = Candidates(bound, rows, to, run, partners)
+                fits = fitting(found, [*unsure, *checked], timed=checked)
                 if fits.any():
-                    taken = pa.array(partners[fits])
-                    columns = [c.take(taken) for c in run.columns]
-                    yield bound.take(rows[fits]).plus(to, columns, run.times[partners[fits]])
-        tally.met(new, hop, len(bound), met, int(hit.sum()))
+                    yield from fit.add(rows[fits], run, partners[fits])
+        yield from fit.rest()
+        looked = -(-len(bound) // copies)
+        tally.met(new, hop, looked, met, min(looked, int(hit.sum())))
+
+
+@dataclass
+class Partners:
+    """Partners of bound rows, run by run. The rows are repeated for many of them at once: each time
+    costs, and there may be few partners in a run."""
+
+    bound: Bound
+    to: int
+    rows: list[Ints] = field(default_factory=list)
+    found: list[Bound] = field(default_factory=list)
+
+    def add(self, rows: Ints, run: StoredRun, partners: Ints) -> Iterator[Bound]:
+        columns, times = run.taken(partners)
+        self.rows.append(rows)
+        self.found.append(Bound({self.to: columns}, {self.to: times}))
+        if sum(map(len, self.rows)) >= PAIRS_PER_CHUNK:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Bound]:
+        """Those that have not been told yet."""
+        if self.rows:
+            found = Bound.together(self.found)
+            mine = self.bound.take(np.concatenate(self.rows))
+            yield mine.plus(self.to, found.columns[self.to], found.times[self.to])
+        self.rows, self.found = [], []
 
 
 @dataclass(frozen=True)
@@ -173,7 +205,7 @@ class Candidates:
         return self.bound.times[stream][self.rows]
 
 
-def _fits(found: Candidates, edges: Sequence[Edge], timed: Sequence[Edge]) -> Flags:
+def fitting(found: Candidates, edges: Sequence[Edge], timed: Sequence[Edge]) -> Flags:
     """Which candidates fulfil the conditions of some edges; of `timed` ones also in time."""
     fits = np.ones(len(found.rows), np.bool_)
     for edge in edges:
@@ -192,14 +224,6 @@ def _fits(found: Candidates, edges: Sequence[Edge], timed: Sequence[Edge]) -> Fl
                 found.column(edge.a, a.index), found.column(edge.b, b.index), a
             )
     return fits
-
-
-def fitting(bound: Bound, stream: int, edges: Sequence[Edge], timed: Sequence[Edge]) -> Bound:
-    """Those combinations whose row of a stream fulfils its conditions with the others."""
-    every = np.arange(len(bound))
-    run = StoredRun(np.empty(0, np.uint64), bound.times[stream], bound.columns[stream])
-    fits = _fits(Candidates(bound, every, stream, run, every), edges, timed)
-    return bound if fits.all() else bound.take(np.flatnonzero(fits))
 
 
 def together(parts: Iterable[Bound]) -> Iterator[Bound]:

@@ -1,8 +1,8 @@
 """Joining without intermediate results: a new row looks for its two partners at once.
 
-A triple belongs to the new row that comes last in the order r, s, t, and a new row to one instance.
-So each triple comes once however rows are dealt out, and nothing is sent to several instances: all
-of them can read all of the state.
+A triple belongs to the new row that comes last in the order r, s, t, and its pair with the row of
+the first hop to one instance: that of the new row or, if those are few, that of the other. So each
+triple comes once however they are dealt out, as all instances can read all of the state.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from skewless.three_way.bindings import StoredRun, extend, triples
+from skewless.three_way.bindings import extend, triples
 from skewless.three_way.shelf import Shelf
-from skewless.three_way.spec import STREAMS, Hop, Tally, ThreePlan, ThreeSpec
+from skewless.three_way.spec import STREAMS, Tally, ThreePlan, ThreeSpec
 
 
 def join_flat(
@@ -22,17 +22,11 @@ def join_flat(
     """The triples of an instance's share of the new rows."""
     for new in STREAMS:
         first, second = plan.routes[new]
-        edge = spec.edge(*first)
-        assert edge is not None
-        rows = list(shelf.new_rows(new, edge, instance, plan.instances))
-        tally.rows += sum(map(len, rows))
-        pairs = extend(spec, rows, first, _runs(spec, shelf, new, first), tally, new)
-        found = extend(spec, pairs, second, _runs(spec, shelf, new, second), tally, new)
-        yield from triples(spec, found, tally)
-
-
-def _runs(spec: ThreeSpec, shelf: Shelf, new: int, hop: Hop) -> list[StoredRun]:
-    """Where a hop finds partners: rows that come before the new one."""
-    edge = spec.edge(*hop)
-    assert edge is not None
-    return shelf.stored(hop[1], edge, with_new=hop[1] < new)
+        share = (instance, plan.instances)
+        met = shelf.meeting(first, with_new=first[1] < new, share=share)
+        met.note(tally)
+        pairs = extend(spec, met.rows, first, met.runs, tally, new, met.copies)
+        onward = spec.edge(*second)
+        assert onward is not None
+        runs = shelf.stored(second[1], onward, with_new=second[1] < new)
+        yield from triples(spec, extend(spec, pairs, second, runs, tally, new), tally)

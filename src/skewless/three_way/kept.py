@@ -40,23 +40,20 @@ class KeptInstance:
         spec, kind, tally = self._spec, self._kind, self._tally
         between = spec.edge(kind.hub, kind.partner)
         assert between is not None
-        onward = (kind.hub, kind.third)
+        onward, share = (kind.hub, kind.third), (self._instance, self._plan.instances)
         third_runs = self._shelf.stored(kind.third, kind.edge(spec), with_new=True)
         made: list[Bound] = []
         for new in sorted((kind.hub, kind.partner)):
             other = between.other(new)
-            rows = list(self._shelf.new_rows(new, between, self._instance, self._plan.instances))
-            tally.rows += sum(map(len, rows))
-            runs = self._shelf.stored(other, between, with_new=other < new)
-            pairs = list(extend(spec, rows, (new, other), runs, tally, new))
+            met = self._shelf.meeting((new, other), with_new=other < new, share=share)
+            met.note(tally)
+            pairs = list(extend(spec, met.rows, (new, other), met.runs, tally, new, met.copies))
             made += pairs
             found = extend(spec, pairs, onward, third_runs, tally, new)
             yield from triples(spec, found, tally)
-        rows = list(
-            self._shelf.new_rows(kind.third, kind.edge(spec), self._instance, self._plan.instances)
-        )
-        tally.rows += sum(map(len, rows))
-        waiting = probe_packs(spec, kind, rows, self._shelf.packs(kind), tally)
+        met = self._shelf.meeting_packs(kind, share=share)
+        met.note(tally)
+        waiting = probe_packs(spec, kind, met.rows, met.runs, tally)
         yield from triples(spec, waiting, tally)
         packed = pack(spec, kind, made, packing=True)
         if packed is not None:

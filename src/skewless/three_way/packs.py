@@ -15,11 +15,12 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.joining import keys
-from skewless.joining.kernels import Ints, UInts, frozen, sort_order
+from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen, sort_order
 from skewless.model import FAR_US, SegmentInfo
 from skewless.state.segments import Rows
 from skewless.three_way.bindings import (
     Bound,
+    Candidates,
     StoredRun,
     candidates,
     fitting,
@@ -133,6 +134,7 @@ def run_of(rows: Rows) -> StoredRun:
     return StoredRun(rows.hashes, rows.times, rows.columns, -FAR_US)
 
 
+NO_HASHES = np.empty(0, np.uint64)
 PROBED_PACKS = -1  # what is met in packs says nothing about rows of a stream
 
 
@@ -145,47 +147,66 @@ def probe_packs(
 ) -> Iterator[Bound]:
     """Rows of the third stream with the packs they fit, taken apart: triples."""
     third, edge = kind.third, kind.edge(spec)
-    width = len(spec.streams[kind.hub].schema)
-    rest = spec.edge(third, kind.partner)
-    time_index = spec.streams[kind.partner].time
+    unsure = [] if keys.is_exact(edge.pair.left) else [edge]
     for bound in together(parts):
         probes = probes_of(bound, third, edge)
         met = 0
         for run in runs:
-            for rows, partners in candidates(probes, edge.partner_bounds(third), run):
+            apart = None
+            for rows, packs in candidates(probes, edge.partner_bounds(third), run):
                 met += len(rows)
-                hubs = [c.take(pa.array(partners)) for c in run.columns[:width]]
-                found = bound.take(rows).plus(kind.hub, hubs, run.times[partners])
-                numbered = found.plus(-1, [pa.array(partners)], partners)
-                if not keys.is_exact(edge.pair.left):
-                    numbered = fitting(numbered, kind.hub, [edge], timed=[])
-                if not len(numbered):
-                    continue
-                unpacked = _unpacked(numbered, run.columns[width:], kind.partner, time_index)
-                if rest is not None:
-                    unpacked = fitting(unpacked, kind.partner, [rest], timed=[rest])
-                yield unpacked
+                fits = fitting(Candidates(bound, rows, kind.hub, run, packs), unsure, timed=[])
+                if fits.any():
+                    apart = apart or TakenApart.of(spec, kind, run)
+                    yield from apart.triples(bound, rows[fits], packs[fits])
         tally.met(PROBED_PACKS, (third, kind.hub), len(bound), met, 0)
 
 
-def _unpacked(bound: Bound, lists: list[pa.Array], partner: int, time_index: int) -> Bound:
-    """Each combination once per partner in its pack."""
-    packs = bound.times[-1]
-    taken = [column.take(pa.array(packs)) for column in lists]
-    rows = np.repeat(np.arange(len(bound)), taken[0].value_lengths().to_numpy())
-    columns = [column.flatten() for column in taken]
-    kept = Bound(
-        {x: c for x, c in bound.columns.items() if x >= 0},
-        {x: t for x, t in bound.times.items() if x >= 0},
-    )
-    times = columns[time_index].view(pa.int64()).to_numpy()
-    return kept.take(rows).plus(partner, columns, times)
+@dataclass(frozen=True)
+class TakenApart:
+    """Packs by their parts: the hubs as they are stored, the partners of all of them in one run,
+    and where those of each begin in it."""
 
+    spec: ThreeSpec
+    kind: PackKind
+    hubs: StoredRun
+    partners: StoredRun
+    begins: Ints
 
-def bound_of_packs(spec: ThreeSpec, kind: PackKind, run: StoredRun) -> Bound:
-    """The pairs in packs."""
-    width = len(spec.streams[kind.hub].schema)
-    every = np.arange(len(run))
-    bound = Bound({kind.hub: run.columns[:width], -1: [pa.array(every)]},
-                  {kind.hub: run.times, -1: every})  # fmt: skip
-    return _unpacked(bound, run.columns[width:], kind.partner, spec.streams[kind.partner].time)
+    @staticmethod
+    def of(spec: ThreeSpec, kind: PackKind, run: StoredRun) -> TakenApart:
+        width = len(spec.streams[kind.hub].schema)
+        lists = run.columns[width:]
+        columns = [c.values for c in lists]
+        times = columns[spec.streams[kind.partner].time].view(pa.int64()).to_numpy()
+        hubs = StoredRun(run.hashes, run.times, run.columns[:width])
+        begins = lists[0].offsets.to_numpy().astype(np.int64)
+        return TakenApart(spec, kind, hubs, StoredRun(NO_HASHES, times, columns), begins)
+
+    def each(self, packs: Ints) -> tuple[Ints, Ints]:
+        """Each partner in some packs: (which of the packs, where it lies)."""
+        first, last = self.begins[packs], self.begins[packs + 1]
+        members = int((last - first).sum())
+        within, places, *_ = expand_ranges(frozen(first), frozen(last), 0, 0, members)
+        return within, places
+
+    def triples(self, bound: Bound, rows: Ints, packs: Ints) -> Iterator[Bound]:
+        """Rows with each partner in the packs they fit, where that fits them, too. Nothing is
+        taken before that is known: most of what is met is not wanted."""
+        within, places = self.each(packs)
+        rows, packs = rows[within], packs[within]
+        rest = self.spec.edge(self.kind.third, self.kind.partner)
+        if rest is not None:
+            found = Candidates(bound, rows, self.kind.partner, self.partners, places)
+            fits = fitting(found, [rest], timed=[rest])
+            rows, packs, places = rows[fits], packs[fits], places[fits]
+        if len(rows):
+            yield self._pairs(bound.take(rows), packs, places)
+
+    def _pairs(self, bound: Bound, packs: Ints, places: Ints) -> Bound:
+        bound = bound.plus(self.kind.hub, *self.hubs.taken(packs))
+        return bound.plus(self.kind.partner, *self.partners.taken(places))
+
+    def pairs(self) -> Bound:
+        """All pairs."""
+        return self._pairs(Bound({}, {}), *self.each(np.arange(len(self.hubs))))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,11 @@ from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentCache
 from skewless.three_way.bindings import Bound, StoredRun
 from skewless.three_way.packs import PackKind, kinds_of
-from skewless.three_way.spec import STREAMS, Edge, ThreePlan, ThreeSpec
+from skewless.three_way.spec import STREAMS, Edge, Hop, Tally, ThreePlan, ThreeSpec
+
+Share = tuple[int, int]  # which part, of how many
+WHOLE: Share = (0, 1)
+ROWS_A_LOOK = 1000
 
 
 def layout_of(spec: ThreeSpec) -> dict[str, tuple[pa.Schema, int]]:
@@ -27,6 +32,61 @@ def layout_of(spec: ThreeSpec) -> dict[str, tuple[pa.Schema, int]]:
     return rows | packs
 
 
+def cut(share: Share, lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """A share of runs that are laid end to end: which of them it meets, from where to where. It
+    lies in few of them; with a share of each, every instance would have to look into all. To look
+    into one costs as much as some of its rows, so those who have small ones get fewer rows.
+
+    >>> [list(cut((part, 2), [500, 500, 4000])) for part in (0, 1)]
+    [[(0, 0, 500), (1, 0, 500)], [(2, 0, 4000)]]
+    """
+    part, parts = share
+    total = sum(lengths) + ROWS_A_LOOK * len(lengths)
+    begin, end = total * part // parts, total * (part + 1) // parts
+    for number, length in enumerate(lengths):
+        first, last = (min(max(x - ROWS_A_LOOK, 0), length) for x in (begin, end))
+        if first < last:
+            yield number, first, last
+        begin, end = begin - ROWS_A_LOOK - length, end - ROWS_A_LOOK - length
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How instances share the meeting of new rows with stored runs: the rows are dealt out, or,
+    where few rows meet many runs, the runs."""
+
+    rows: Share
+    runs: Share
+
+    @staticmethod
+    def of(rows: int, runs: int, share: Share) -> Deal:
+        if rows > ROWS_A_LOOK * runs:
+            return Deal(share, WHOLE)
+        return Deal(WHOLE, share)
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """New rows, and the runs in which they look for partners. `share` is that of the runs: others
+    have the same rows and further runs."""
+
+    rows: list[Bound]
+    runs: list[StoredRun]
+    share: Share
+
+    @property
+    def copies(self) -> int:
+        """How many instances have each row."""
+        return self.share[1]
+
+    def note(self, tally: Tally) -> None:
+        """Count the rows, each in one instance only."""
+        rows, (part, parts) = sum(map(len, self.rows)), self.share
+        tally.rows += rows * (part + 1) // parts - rows * part // parts
+        if self.copies > 1:
+            tally.shipped += rows
+
+
 class Shelf:
     """The segments of a batch, mapped into memory when they are asked for."""
 
@@ -37,24 +97,60 @@ class Shelf:
     def rows(self, segment: SegmentInfo) -> Rows:
         return self._cache.rows(self._folder, segment, self._layout[segment.side][1])
 
-    def stored(self, stream: int, edge: Edge, *, with_new: bool) -> list[StoredRun]:
+    def stored(
+        self, stream: int, edge: Edge, *, with_new: bool, share: Share = WHOLE
+    ) -> list[StoredRun]:
         """The runs in which partners of a stream are found along an edge."""
+        return self._runs(self._stored(stream, edge, with_new=with_new), share)
+
+    def _stored(self, stream: int, edge: Edge, *, with_new: bool) -> list[SegmentInfo]:
         side = self._spec.side_name(stream, edge)
         segments = [s for s in self._plan.old if s.side == side]
         if with_new:
-            segments += [r.segment for r in self._plan.new if r.segment.side == side]
-        return [self._run(segment) for segment in segments]
+            segments += self._arrived(side)
+        return segments
+
+    def _arrived(self, side: str) -> list[SegmentInfo]:
+        return [r.segment for r in self._plan.new if r.segment.side == side]
+
+    def packs(self, kind: PackKind, share: Share = WHOLE) -> list[StoredRun]:
+        return self._runs(self._packs(kind), share)
+
+    def _packs(self, kind: PackKind) -> list[SegmentInfo]:
+        return [s for s in self._plan.old if s.side == kind.name]
+
+    def meeting(self, hop: Hop, *, with_new: bool, share: Share) -> Meeting:
+        """An instance's share of new rows meeting rows of another stream."""
+        new, to = hop
+        edge = self._spec.edge(new, to)
+        assert edge is not None
+        return self._meeting(new, edge, self._stored(to, edge, with_new=with_new), share)
+
+    def meeting_packs(self, kind: PackKind, *, share: Share) -> Meeting:
+        """An instance's share of new rows meeting packs that wait for them."""
+        return self._meeting(kind.third, kind.edge(self._spec), self._packs(kind), share)
+
+    def _meeting(self, new: int, edge: Edge, segments: list[SegmentInfo], share: Share) -> Meeting:
+        arrived = sum(s.rows for s in self._arrived(self._spec.side_name(new, edge)))
+        deal = Deal.of(arrived, len(segments), share)
+        rows = list(self.new_rows(new, edge, *deal.rows))
+        return Meeting(rows, self._runs(segments, deal.runs), deal.runs)
+
+    def _runs(self, segments: list[SegmentInfo], share: Share) -> list[StoredRun]:
+        """A share of some segments."""
+        mine = []
+        for number, begin, end in cut(share, [s.rows for s in segments]):
+            run = self._run(segments[number])
+            mine.append(run if end - begin == len(run) else run.slice(begin, end))
+        return mine
 
     def _run(self, segment: SegmentInfo) -> StoredRun:
         rows = self.rows(segment)
         return StoredRun(rows.hashes, rows.times, rows.columns, segment.floor_us)
 
-    def packs(self, kind: PackKind) -> list[StoredRun]:
-        return [self._run(s) for s in self._plan.old if s.side == kind.name]
-
     def fresh_pairs(self, kind: PackKind) -> list[StoredRun]:
         """Pairs that an earlier step of this batch has made."""
-        return [self._run(s) for s in self._plan.pairs if s.side == kind.name]
+        return self._runs([s for s in self._plan.pairs if s.side == kind.name], WHOLE)
 
     def new_rows(self, stream: int, edge: Edge, part: int, parts: int) -> Iterator[Bound]:
         """Every `parts`-th new row of a stream that did not come too late. Dealt like cards: a hot
@@ -79,5 +175,7 @@ class Shelf:
 
 
 def _bound(stream: int, rows: Rows, mine: Ints) -> Bound:
+    if len(mine) == len(rows):
+        return Bound({stream: rows.columns}, {stream: rows.times})
     taken = pa.array(mine)
     return Bound({stream: [c.take(taken) for c in rows.columns]}, {stream: rows.times[mine]})

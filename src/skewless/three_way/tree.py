@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from skewless.state.segments import Rows
 from skewless.three_way.bindings import Bound, extend, triples
-from skewless.three_way.packs import PackKind, bound_of_packs, pack, probe_packs
+from skewless.three_way.packs import PackKind, TakenApart, pack, probe_packs
 from skewless.three_way.shelf import Shelf
 from skewless.three_way.spec import Tally, ThreePlan, ThreeSpec
 
@@ -48,7 +48,7 @@ def join_pairs(
     pairs."""
     third, edge = kind.third, kind.edge(spec)
     for run in shelf.fresh_pairs(kind):
-        pairs = bound_of_packs(spec, kind, run)
+        pairs = TakenApart.of(spec, kind, run).pairs()
         mine = pairs.take(np.arange(instance, len(pairs), plan.instances))
         tally.shipped += len(mine)
         runs = shelf.stored(third, edge, with_new=True)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from skewless.state.segments import Rows
 from skewless.three_way.bindings import Bound, StoredRun, extend, triples
 from skewless.three_way.packs import PackKind, hub_of, kinds_of, pack, probe_packs, run_of
-from skewless.three_way.shelf import Shelf
+from skewless.three_way.shelf import Share, Shelf
 from skewless.three_way.spec import STREAMS, Edge, Tally, ThreePlan, ThreeSpec
 
 
@@ -32,9 +32,9 @@ class Duty:
     part: int
     parts: int
 
-    def of(self, run: StoredRun) -> StoredRun:
-        begin, end = (len(run) * p // self.parts for p in (self.part, self.part + 1))
-        return run.slice(begin, end)
+    @property
+    def share(self) -> Share:
+        return self.part, self.parts
 
 
 def duties_of(instance: int, instances: int) -> list[Duty]:
@@ -80,10 +80,10 @@ class TriJoinInstance:
     def _from_packs(self, new: int, rows: list[Bound]) -> Iterator[Bound]:
         """New rows with pairs that wait for them: this instance's part of those of earlier batches,
         and what it has made in this one."""
-        mine = Duty(new, self.instance, self.plan.instances)
+        mine = (self.instance, self.plan.instances)
         for kind in kinds_of(self.spec):
             if kind.third == new:
-                runs = [mine.of(run) for run in self.shelf.packs(kind)]
+                runs = self.shelf.packs(kind, mine)
                 runs += [run_of(made) for k, made in self.packs if k == kind]
                 yield from probe_packs(self.spec, kind, rows, runs, self.tally)
 
@@ -109,5 +109,5 @@ class TriJoinInstance:
             yield from extend(self.spec, pairs, (new, far), runs, self.tally, new)
 
     def _runs(self, new: int, duty: Duty, edge: Edge) -> list[StoredRun]:
-        stored = self.shelf.stored(duty.stream, edge, with_new=duty.stream < new)
-        return [duty.of(run) for run in stored]
+        with_new = duty.stream < new
+        return self.shelf.stored(duty.stream, edge, with_new=with_new, share=duty.share)
