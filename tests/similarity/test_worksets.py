@@ -25,6 +25,7 @@ from skewless.similarity.worksets import (
     find_homes,
     reached,
     read_worksets,
+    thin,
     write_worksets,
 )
 from skewless.state.files import Folder
@@ -184,11 +185,63 @@ def test_rows_go_to_the_nearest_of_known_centers() -> None:
     assert len(found) == 3
 
 
+@examples(150)
+@given(pools())
+def test_centers_that_tasks_made_near_each_other_are_closed(
+    pool: tuple[SimilaritySpec, list[Points], Points],
+) -> None:
+    """Each part by a task of its own: new centers stay open where no open one is near."""
+    spec, parts, before = pool
+    known = worksets_around(spec, S3J(), [before])[3]
+    made = [worksets_around(spec, S3J(), [part])[3] for part in parts]
+    every = Worksets.joined([known, *made])
+    assert every is not None
+    thinned = thin(spec, S3J(), every, known, rows=0)
+    assert thinned.ids.tolist() == every.ids.tolist(), "none is lost"
+    is_old = np.isin(thinned.ids, known.ids)
+    assert thinned.is_open[is_old].all()
+    apart = between(spec, thinned.centers, thinned.centers)
+    slack = 1e-9 * (1 + apart.max())
+    for n in np.flatnonzero(~is_old).tolist():
+        others = np.flatnonzero(thinned.is_open & (np.arange(len(thinned)) != n))
+        nearest = min(apart[n, others], default=math.inf)
+        if thinned.is_open[n]:
+            assert nearest > spec.threshold - slack
+        else:
+            assert nearest <= spec.threshold + slack
+
+
+@pytest.mark.parametrize("strategy", [S3J(most=5), ClusterJoin(5)])
+def test_no_more_stay_open_than_there_may_be(strategy: SimilarityStrategy) -> None:
+    spec = spec_of(question("euclidean", 1.0))
+    rng = np.random.default_rng(8)
+    made = [worksets_around(spec, strategy, [rng.uniform(-50, 50, (40, 2))])[3] for _ in range(3)]
+    every = Worksets.joined(made)
+    assert every is not None and len(every) == 15
+    thinned = thin(spec, strategy, every, None, rows=120)
+    assert thinned.is_open.sum() == 5
+    again = Worksets.joined([thinned, worksets_around(spec, strategy, [np.ones((3, 2))])[3]])
+    assert again is not None
+    assert thin(spec, strategy, again, thinned, rows=123).is_open.sum() == 5
+
+
+def test_no_row_goes_to_a_closed_workset() -> None:
+    spec = spec_of(question("euclidean", 2.0))
+    centers = points_of("euclidean", [[0.0, 0.0], [3.0, 0.0]])
+    ids, known = worksets_around(spec, S3J(), [centers])[1::2]
+    known = replace(known, is_open=known.ids == ids[1])
+    row = points_of("euclidean", [[1.4, 0.0]])
+    assert find_homes(spec, S3J(), row, known)[0].tolist() == [ids[1]]
+    assert len(reached(spec, S3J(), row, known)[0]) == 2, "but it looks into it"
+    known = replace(known, is_open=np.zeros(2, np.bool_))
+    assert find_homes(spec, S3J(), row, known)[0][0] not in ids
+
+
 # Files -----------------------------------------------------------------------------------------
 
 
 def assert_equal(a: Worksets, b: Worksets) -> None:
-    for name in ("ids", "last_us", "reach"):
+    for name in ("ids", "last_us", "reach", "is_open"):
         assert getattr(a, name).tolist() == getattr(b, name).tolist()
         assert getattr(a, name).dtype == getattr(b, name).dtype
     if isinstance(a.centers, Sets):
@@ -215,7 +268,7 @@ def test_files_give_back_what_was_written(name: str, tmp_path: Path) -> None:
     folder.make("worksets")
     ids = np.array([2**64 - 1, 5], np.uint64)
     last, reach = np.array([-(2**62), 12]), np.array([0.1 + 0.2, math.inf])
-    worksets = Worksets(ids, CENTERS[name], last, reach)
+    worksets = Worksets(ids, CENTERS[name], last, reach, ids % 2 == 0)
     file = write_worksets(folder, worksets)
     assert file.bytes == (tmp_path / file.name).stat().st_size
     assert_equal(read_worksets(folder, file), worksets)
@@ -305,6 +358,26 @@ def test_fixed_partitions_stay(tmp_path: Path) -> None:
     for batch in (1, 2, 3):
         run(driver, batch, numbered([(0.0, 0.0), (99.0, 0.0)], [1000 * batch] * 2))
     assert last_worksets(driver).ids.tolist() == ids
+
+
+@pytest.mark.parametrize("strategy", [S3J(), ClusterJoin(3)])
+def test_tasks_of_one_batch_end_up_with_the_worksets_of_one(
+    strategy: SimilarityStrategy, tmp_path: Path
+) -> None:
+    """Four tasks see rows of the same three places; in the end there are three worksets."""
+    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(strategy, 2))
+    schema = driver.spec.left.schema
+    places = [(0.0, 0.0), (50.0, 0.0), (0.0, 50.0)]
+    tasks = [[batch_of(numbered(places, [0] * 3, 3 * n), schema)] for n in range(4)]
+    report = driver.run(0, {"left": tasks}).report
+    assert report is not None and report.matches == 3 * 6
+    assert len(last_worksets(driver)) == 12
+    assert last_worksets(driver).is_open.sum() == 3
+    for batch in (1, 2, 3):
+        report = run(driver, batch, numbered(places, [9 * batch] * 3, 100 * batch))
+        assert report.matches == (12 if batch == 1 else 3)
+    assert len(last_worksets(driver)) == 3
+    assert last_worksets(driver).is_open.all()
 
 
 def clustered(rows: int, seed: int = 5) -> np.ndarray:

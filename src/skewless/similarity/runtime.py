@@ -18,9 +18,9 @@ from skewless.errors import DataError
 from skewless.joining.lifecycle import REPORTS, STAGED, StateRuntime, refuse_null_times
 from skewless.model import BatchReport, Decision, InstanceLoad
 from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, Told, VectorArrival
-from skewless.similarity.strategies import S3J, SimilarityStrategy
-from skewless.similarity.worksets import WORKSETS, Worksets, read_worksets, write_worksets
-from skewless.state.commits import Commit
+from skewless.similarity.strategies import S3J, BruteForce, ClusterJoin, SimilarityStrategy
+from skewless.similarity.worksets import WORKSETS, Worksets, read_worksets, thin, write_worksets
+from skewless.state.commits import Commit, GrouperFile
 from skewless.state.commits import Grouping as WorksetFiles
 from skewless.state.compaction import choose_compactions, expired
 from skewless.state.segments import SEGMENTS
@@ -118,15 +118,24 @@ class SimilarityRuntime(StateRuntime):
 
     def _worksets(self, arrivals: Sequence[VectorArrival], watermark_us: int) -> Worksets | None:
         """All worksets that hold rows, those of this batch included."""
-        files = [] if self.last is None or self.last.grouping is None else [
-            *self.last.grouping.groupers
-        ]  # fmt: skip
-        files += [a.worksets for a in arrivals if a.worksets is not None]
-        every = Worksets.joined([read_worksets(self.folder, file) for file in files])
-        if every is None or not isinstance(self.strategy, S3J):
+        known = None
+        if self.last is not None and self.last.grouping is not None:
+            known = self._read(self.last.grouping.groupers)
+        touched = self._read([a.worksets for a in arrivals if a.worksets is not None])
+        every = Worksets.joined([w for w in (known, touched) if w is not None])
+        if every is None or isinstance(self.strategy, BruteForce):
             return every
+        rows = sum(a.rows for a in arrivals)
+        rows += 0 if self.last is None else sum(s.rows for s in self.last.segments)
+        every = thin(self.spec, self.strategy, every, known, rows)
         keep_after = min(self.spec.keep_after_us(s, watermark_us) for s in self.spec.sides)
-        return every.take(np.flatnonzero(every.last_us >= keep_after))
+        keep = every.last_us >= keep_after
+        if isinstance(self.strategy, ClusterJoin):
+            keep |= every.is_open
+        return every.take(np.flatnonzero(keep))
+
+    def _read(self, files: Sequence[GrouperFile]) -> Worksets | None:
+        return Worksets.joined([read_worksets(self.folder, file) for file in files])
 
     def commit(
         self,

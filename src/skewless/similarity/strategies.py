@@ -77,9 +77,9 @@ class AutoSimilarity(S3J):
 
 @dataclass(frozen=True)
 class ClusterJoin(SimilarityStrategy):
-    """A fixed number of partitions around rows of the first batch, chosen at random by each of its
-    tasks; a row belongs to the nearest center, and a new row looks into every partition that can
-    hold a row alike to it. The paper's baseline.
+    """A fixed number of partitions around rows of the first batch, chosen at random; a row belongs
+    to the nearest center, and a new row looks into every partition that can hold a row alike to it.
+    The paper's baseline.
 
     - `partitions`: more of them compare fewer rows, and cost more distances from centers.
     - `seed`: which rows of the first batch become centers.

@@ -10,7 +10,7 @@ in outer sets, as they are in the papers; those who would be in one look in from
 from __future__ import annotations
 
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,31 +31,38 @@ ROWS_AT_ONCE = 4096
 ALL = np.uint64(0)
 NEVER = np.iinfo(np.int64).min
 
+Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Worksets:
-    """Worksets by id, with their centers, the latest event time of a member, and the distance of
-    the furthest member from the center."""
+    """Worksets by id, with their centers, the latest event time of a member, the distance of the
+    furthest member from the center, and whether they take new members."""
 
     ids: UInts
     centers: Points
     last_us: Ints
     reach: Floats
+    is_open: Flags
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def take(self, rows: npt.NDArray[np.generic]) -> Worksets:
-        centers = take(self.centers, rows)
-        return Worksets(self.ids[rows], centers, self.last_us[rows], self.reach[rows])
+        centers, last_us = take(self.centers, rows), self.last_us[rows]
+        return Worksets(self.ids[rows], centers, last_us, self.reach[rows], self.is_open[rows])
 
     @staticmethod
     def around(ids: UInts, centers: Points) -> Worksets:
         """Worksets without members."""
         count = len(ids)
-        return Worksets(ids, centers, np.full(count, NEVER), np.zeros(count))
+        never, open_ = np.full(count, NEVER), np.ones(count, np.bool_)
+        return Worksets(ids, centers, never, np.zeros(count), open_)
+
+    def open_ones(self) -> Worksets | None:
+        """Those that take new members, if any."""
+        return self.take(np.flatnonzero(self.is_open)) if self.is_open.any() else None
 
     def with_members(self, ids: UInts, times: Ints, distances: Floats) -> Worksets:
         """Those that some rows are in, as these rows have made them."""
@@ -64,11 +71,13 @@ class Worksets:
         last, reach = self.last_us.copy(), self.reach.copy()
         np.maximum.at(last, owner, times)
         np.maximum.at(reach, owner, distances)
-        return Worksets(self.ids, self.centers, last, reach).take(np.unique(owner))
+        now = Worksets(self.ids, self.centers, last, reach, self.is_open)
+        return now.take(np.unique(owner))
 
     @staticmethod
     def joined(parts: list[Worksets]) -> Worksets | None:
-        """Those of several, each once, with the latest time that any of them knows."""
+        """Those of several, each once, with the latest time that any of them knows. Who closed one
+        comes first."""
         parts = [p for p in parts if len(p)]
         if not parts:
             return None
@@ -78,7 +87,9 @@ class Worksets:
         latest, reach = np.full(len(unique), NEVER), np.zeros(len(unique))
         np.maximum.at(latest, owner, last)
         np.maximum.at(reach, owner, np.concatenate([p.reach for p in parts]))
-        return Worksets(unique, take(concat([p.centers for p in parts]), first), latest, reach)
+        open_ = np.concatenate([p.is_open for p in parts])[first]
+        centers = take(concat([p.centers for p in parts]), first)
+        return Worksets(unique, centers, latest, reach, open_)
 
 
 def write_worksets(folder: Folder, worksets: Worksets) -> GrouperFile:
@@ -97,6 +108,7 @@ def write_worksets(folder: Folder, worksets: Worksets) -> GrouperFile:
             "center": column,
             "last_us": pa.array(worksets.last_us),
             "reach": pa.array(worksets.reach),
+            "open": pa.array(worksets.is_open),
         }
     )
     kind = b"sets" if isinstance(centers, Sets) else b"matrix"
@@ -120,7 +132,10 @@ def read_worksets(folder: Folder, file: GrouperFile) -> Worksets:
     else:
         points = values.reshape(len(batch), len(values) // max(len(batch), 1))
     ids, last_us, reach = (batch.column(n).to_numpy() for n in ("id", "last_us", "reach"))
-    return Worksets(ids, points, last_us, reach)
+    is_open = np.ones(len(batch), np.bool_)
+    if "open" in batch.schema.names:  # older states have none that are closed
+        is_open = batch.column("open").to_numpy(zero_copy_only=False)
+    return Worksets(ids, points, last_us, reach, is_open)
 
 
 def find_homes(
@@ -132,6 +147,7 @@ def find_homes(
 ) -> tuple[UInts, Floats, Worksets]:
     """The workset of each row, its distance from the center, and all worksets, known and new.
     `stored` is how many rows there are already."""
+    known = None if known is None else known.open_ones()
     if isinstance(strategy, BruteForce):
         one = Worksets.around(np.array([ALL]), take(points, np.zeros(1, np.int64)))
         return np.zeros(len(points), np.uint64), np.zeros(len(points)), one
@@ -139,12 +155,17 @@ def find_homes(
         all_of_them = _random_centers(points, strategy) if known is None else known
         homes, distances = nearest(spec, points, all_of_them)
         return all_of_them.ids[homes], distances, all_of_them
-    dimension = 0 if isinstance(points, Sets) else points.shape[1]
-    most = strategy.limit(stored + len(points), dimension) if isinstance(strategy, S3J) else None
-    ids, distances, new = _on_the_fly(spec, points, known, most)
+    assert isinstance(strategy, S3J)
+    most = _most(strategy, stored + len(points), points)
+    ids, distances, made = _on_the_fly(spec, points, known, most)
+    new = Worksets.around(ids[made], take(points, made))
     found = Worksets.joined([w for w in (known, new) if w is not None])
     assert found is not None
     return ids, distances, found
+
+
+def _most(strategy: S3J, rows: int, points: Points) -> int | None:
+    return strategy.limit(rows, 0 if isinstance(points, Sets) else points.shape[1])
 
 
 def nearest(spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Floats]:
@@ -171,12 +192,13 @@ def new_ids(count: int) -> UInts:
 
 def _on_the_fly(
     spec: SimilaritySpec, points: Points, known: Worksets | None, most: int | None
-) -> tuple[UInts, Floats, Worksets | None]:
-    """Rows that no center covers become centers themselves, in the order in which they came.
+) -> tuple[UInts, Floats, Ints]:
+    """Rows that no center covers become centers themselves, in the order in which they came: the
+    workset of each, the distance from its center, and which of them are centers.
 
     Tasks do this on their own, so two of them may make centers that are near each other: rows are
-    stored in one workset all the same, and who looks for them looks into every one in reach. When
-    there are `most` worksets, rows stay with the nearest, however far it is."""
+    stored in one workset all the same, and who looks for them looks into every one in reach; `thin`
+    then closes one. When there are `most` worksets, rows stay with the nearest, however far."""
     rows = len(points)
     ids, distances = np.zeros(rows, np.uint64), np.full(rows, np.inf)
     if known is not None and len(known):
@@ -196,10 +218,32 @@ def _on_the_fly(
         centers.append(int(center[0]))
         ids[center], distances[center] = identity, 0.0
         uncovered = uncovered[distances[uncovered] > spec.threshold]
-    if not centers:
-        return ids, distances, None
-    made = np.array(centers)
-    return ids, distances, Worksets.around(ids[made], take(points, made))
+    return ids, distances, np.array(centers, np.int64)
+
+
+def thin(
+    spec: SimilaritySpec,
+    strategy: SimilarityStrategy,
+    worksets: Worksets,
+    known: Worksets | None,
+    rows: int,
+) -> Worksets:
+    """Close worksets that there would not be, had one task seen all `rows`: new ones near another,
+    and those beyond the most there may be. Their members stay where they are; new rows go
+    elsewhere, so that closed ones are empty in the end. Those `known` before stay as they are."""
+    old = np.zeros(0, np.uint64) if known is None else known.ids
+    new = np.flatnonzero(~np.isin(worksets.ids, old))
+    before = None if known is None else known.open_ones()
+    stays = np.arange(len(new))
+    if isinstance(strategy, S3J):
+        centers = take(worksets.centers, new)
+        *_, stays = _on_the_fly(spec, centers, before, _most(strategy, rows, centers))
+    elif isinstance(strategy, ClusterJoin):
+        stays = stays[: strategy.partitions - (0 if before is None else len(before))]
+    is_open = worksets.is_open.copy()
+    is_open[new] = False
+    is_open[new[stays]] = True
+    return replace(worksets, is_open=is_open)
 
 
 def reached(
