@@ -6,10 +6,11 @@
 section 9 of the S3J paper; vectors of two dimensions at several selectivities (its table 2) and
 numbers of instances (table 3), then of more dimensions, in clusters, and in clusters that move.
 
-- *duplication*: worksets that a new row looks into, its own among them: 1 + those of others. The
-  paper counts the copies of a row that are stored. Here a row is stored once, and looks into what
-  it would have been copied to; and it looks both ways, where the paper copies in one direction
-  only, to worksets of lower number. By its count 1 + x would be about 1 + x / 2.
+- *stored*: how often a row is stored. The paper stores copies of rows in all worksets that may hold
+  a partner; here the row looks into them instead. *looks* are the worksets that it looks into, its
+  own among them, once centers have settled: in the second half of the batches.
+- *duplication*: what the paper's would be with these worksets. It copies a row in one direction
+  only, to worksets of lower number; rows look both ways, so that is (1 + looks) / 2.
 - *comparisons*: pairs whose distance had to decide, over pairs found. *inner* are those that the
   triangle inequality has decided, over pairs found, as the paper leaves them out; their distance is
   computed all the same here, because it is a column of the result.
@@ -59,6 +60,8 @@ PRODUCT_THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 Function = Callable[[Json], Json]
 
 COLUMNS = {
+    "stored": ("stored", "{:.2f}"),
+    "looks": ("looks", "{:.2f}"),
     "duplication": ("duplication", "{:.2f}"),
     "comparisons": ("comparisons", "{:.2f}"),
     "inner": ("inner", "{:.2f}"),
@@ -290,7 +293,9 @@ def _add_paper(table: Table, paper: Json | None) -> None:
         return
     for label, prefix in ((MOVED, ""), (CLUSTERS, "cluster_")):
         figures = [paper[prefix + key] for key in ("duplication", "comparisons")]
-        table.add_row(f"paper: {label}", *("–" if f is None else f"{f:.2f}" for f in figures))
+        table.add_row(
+            f"paper: {label}", "", "", *("–" if f is None else f"{f:.2f}" for f in figures)
+        )
 
 
 def _show_spark(out: Console, runs: Json) -> None:

@@ -108,19 +108,21 @@ def core(case: Case, strategy: SimilarityStrategy) -> Json:
         runtime = SimilarityRuntime(root, case.spec(), strategy, case.instances, keep_history=1)
         runtime.open()
         begun_s = time.process_time()
-        reports = [
-            _batch(runtime, number, tables) for number, tables in enumerate(case.stretches())
-        ]
+        told = [_batch(runtime, number, tables) for number, tables in enumerate(case.stretches())]
         spent_s = time.process_time() - begun_s
         worksets = _worksets(runtime)
-    return _figures(case, reports) | {
+    reports, stored = [report for report, _ in told], sum(rows for _, rows in told)
+    return _figures(case, reports, stored) | {
         "rows_per_s": round(sum(r.rows_left + r.rows_right for r in reports) / spent_s),
         "worksets": worksets,
     }
 
 
-def _batch(runtime: SimilarityRuntime, number: int, tables: dict[Side, pa.Table]) -> BatchReport:
-    """One batch, from arriving rows to the commit, one instance after the other."""
+def _batch(
+    runtime: SimilarityRuntime, number: int, tables: dict[Side, pa.Table]
+) -> tuple[BatchReport, int]:
+    """One batch, from arriving rows to the commit, one instance after the other; its report, and
+    how many rows it has stored."""
     spec, strategy, root = runtime.spec, runtime.strategy, runtime.folder.root
     arrivals = [
         arrival
@@ -131,7 +133,7 @@ def _batch(runtime: SimilarityRuntime, number: int, tables: dict[Side, pa.Table]
     for instance in range(plan.instances):
         for _ in run_similarity(spec, plan, strategy, instance):
             pass
-    return runtime.commit(plan, arrivals)
+    return runtime.commit(plan, arrivals), sum(segment.rows for segment in plan.new)
 
 
 def _worksets(runtime: SimilarityRuntime) -> int:
@@ -140,16 +142,22 @@ def _worksets(runtime: SimilarityRuntime) -> int:
     return sum(len(read_worksets(runtime.folder, f)) for f in runtime.last.grouping.groupers)
 
 
-def _figures(case: Case, reports: list[BatchReport]) -> Json:
+def _figures(case: Case, reports: list[BatchReport], stored: int) -> Json:
     totals = {
         name: sum(report.comparisons[name] for report in reports)
         for name in ("probes", "compared", "inner")
     }
     rows = sum(report.rows_left + report.rows_right for report in reports)
+    settled = reports[len(reports) // 2 :]
+    looks = sum(report.comparisons["probes"] for report in settled) / sum(
+        report.rows_left + report.rows_right for report in settled
+    )
     pairs = sum(report.matches for report in reports)
     busiest_ms = [max(load.time_ms for load in report.instances) for report in reports]
     return {
-        "duplication": round(totals["probes"] / rows, 3),
+        "stored": round(stored / rows, 3),
+        "looks": round(looks, 3),
+        "duplication": round((1 + looks) / 2, 3),
         "comparisons": round(totals["compared"] / max(pairs, 1), 3),
         "inner": round(totals["inner"] / max(pairs, 1), 3),
         "busiest_p99_ms": round(float(np.percentile(busiest_ms, 99)), 2),

@@ -343,11 +343,23 @@ def test_worksets_leave_when_their_rows_have_expired(tmp_path: Path) -> None:
     assert len(last_worksets(driver)) == 2
     run(driver, 1, numbered([(50.2, 0.0)], [15]))  # the watermark is 5: both can have partners
     assert len(last_worksets(driver)) == 2
-    run(driver, 2, numbered([(99.0, 0.0)], [25]))  # the watermark is 15: what is before 5 is gone
+    # The watermark is 15: what is before 5 is gone. Its place is known for as long again.
+    run(driver, 2, numbered([(99.0, 0.0)], [25]))
+    assert sorted(last_worksets(driver).centers[:, 0].tolist()) == [0.0, 50.0, 99.0]
+    run(driver, 3, numbered([(99.0, 0.0)], [26]))  # the watermark is 25: 15 and 5
     assert sorted(last_worksets(driver).centers[:, 0].tolist()) == [50.0, 99.0]
-    run(driver, 3, numbered([(0.0, 0.0)], [100]))
-    run(driver, 4, numbered([(0.5, 0.0)], [101]))
+    run(driver, 4, numbered([(0.0, 0.0)], [100]))
+    run(driver, 5, numbered([(0.5, 0.0)], [101]))
     assert last_worksets(driver).centers[:, 0].tolist() == [0.0]
+
+
+def test_nobody_looks_into_worksets_without_rows(tmp_path: Path) -> None:
+    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(S3J(), 2))
+    run(driver, 0, numbered([(0.0, 0.0), (1.5, 0.0)], [0, 5]))
+    run(driver, 1, numbered([(1.0, 0.0)], [15]))
+    report = run(driver, 2, numbered([(1.0, 0.0)], [25]))  # within reach of both
+    assert len(last_worksets(driver)) == 2
+    assert report.comparisons["probes"] == 1
 
 
 def test_fixed_partitions_stay(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from skewless.joining.runtime import CACHE
 from skewless.model import FAR_US, InstanceLoad, SegmentInfo, Side
 from skewless.similarity.points import Points, Sets, matrix, take
 from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, Tally, Told
-from skewless.similarity.strategies import S3J, SimilarityStrategy
+from skewless.similarity.strategies import S3J, BruteForce, SimilarityStrategy
 from skewless.similarity.worksets import Floats, Worksets, reached, read_worksets
 from skewless.state.files import Folder
 from skewless.state.segments import Rows
@@ -63,6 +63,8 @@ class SimilarityInstance:
         if plan.worksets is None:
             return None
         every = read_worksets(self._folder, plan.worksets)
+        if not isinstance(self._strategy, BruteForce):
+            every = every.take(np.flatnonzero(every.last_us >= min(plan.keep_after_us.values())))
         if plan.owners is None:
             return every
         owner = [plan.owners.get(i, i % plan.instances) for i in every.ids.tolist()]

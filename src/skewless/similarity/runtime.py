@@ -16,10 +16,17 @@ from skewless import faults
 from skewless.balancing.worksets import WorksetLoad, balance_worksets
 from skewless.errors import DataError
 from skewless.joining.lifecycle import REPORTS, STAGED, StateRuntime, refuse_null_times
-from skewless.model import BatchReport, Decision, InstanceLoad
+from skewless.model import FAR_US, BatchReport, Decision, InstanceLoad
 from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, Told, VectorArrival
 from skewless.similarity.strategies import S3J, BruteForce, ClusterJoin, SimilarityStrategy
-from skewless.similarity.worksets import WORKSETS, Worksets, read_worksets, thin, write_worksets
+from skewless.similarity.worksets import (
+    NEVER,
+    WORKSETS,
+    Worksets,
+    read_worksets,
+    thin,
+    write_worksets,
+)
 from skewless.state.commits import Commit, GrouperFile
 from skewless.state.commits import Grouping as WorksetFiles
 from skewless.state.compaction import choose_compactions, expired
@@ -117,7 +124,8 @@ class SimilarityRuntime(StateRuntime):
         return known
 
     def _worksets(self, arrivals: Sequence[VectorArrival], watermark_us: int) -> Worksets | None:
-        """All worksets that hold rows, those of this batch included."""
+        """All worksets that hold rows, those of this batch included, and those that held some not
+        long ago: what comes next is likely to be like what has been."""
         known = None
         if self.last is not None and self.last.grouping is not None:
             known = self._read(self.last.grouping.groupers)
@@ -129,9 +137,10 @@ class SimilarityRuntime(StateRuntime):
         rows += 0 if self.last is None else sum(s.rows for s in self.last.segments)
         every = thin(self.spec, self.strategy, every, known, rows)
         keep_after = min(self.spec.keep_after_us(s, watermark_us) for s in self.spec.sides)
-        keep = every.last_us >= keep_after
+        keep_open_after = max(keep_after - self.spec.span_us, -FAR_US)
         if isinstance(self.strategy, ClusterJoin):
-            keep |= every.is_open
+            keep_open_after = NEVER
+        keep = every.last_us >= np.where(every.is_open, keep_open_after, keep_after)
         return every.take(np.flatnonzero(keep))
 
     def _read(self, files: Sequence[GrouperFile]) -> Worksets | None:

@@ -69,6 +69,13 @@ class SimilaritySpec:
             reach = max(self.upper_us, -self.lower_us)
         return max(watermark_us - reach, -FAR_US)
 
+    @property
+    def span_us(self) -> int:
+        """How far apart in time rows can be that meet."""
+        if self.window_us is not None:
+            return self.window_us
+        return max(abs(self.lower_us), abs(self.upper_us))
+
     def stored_schema(self, side: str) -> pa.Schema:
         """Rows in the state: as they came, and how far they are from the center of their set."""
         return self.side(side).schema.append(HOME_FIELD)
