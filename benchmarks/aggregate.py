@@ -2,7 +2,7 @@
 
     python -m benchmarks.aggregate [--zipf Z] [--rows-per-batch N] [--json]
 
-The same files, one per micro-batch, go through Spark's windowed `groupBy` (count, sum, min, max,
+The same files, two per micro-batch, go through Spark's windowed `groupBy` (count, sum, min, max,
 mean) and through `sk.aggregate` with several groupings; then through an aggregate that Spark has
 not (a geometric mean), with `applyInPandasWithState` on Spark's side and an `sk.Accumulator` on
 ours. All in the output mode "update", to the `noop` sink, each in a fresh process. Everyone must
@@ -29,7 +29,8 @@ from benchmarks.session import settings
 from benchmarks.tables import console, count, machine, machine_line, times
 
 GROUPINGS = ("BatchAware", "PdStream", "PKG", "KeyGrouping", "ShuffleGrouping")
-FILE_S = 5.0
+BATCH_S = 5.0
+FILES_PER_BATCH = 2  # a file is read by one task: one file would leave cores idle
 WINDOW_S = 10
 SPARK = "spark"
 
@@ -46,11 +47,14 @@ def measure(
 ) -> Json:
     """Everyone's figures, and how they compare."""
     say(f"{count(rows_per_batch)} rows per batch, zipf {zipf:g}: data")
-    streams = Streams(zipf, warmup + batches, rows_per_batch, keys, FILE_S)
+    files = FILES_PER_BATCH * (warmup + batches)
+    rows, seconds = rows_per_batch // FILES_PER_BATCH, BATCH_S / FILES_PER_BATCH
+    streams = Streams(zipf, files, rows, keys, seconds)
     folder = streams.make(data)
     parameters = {
         "folder": str(folder),
-        "rows_per_batch": rows_per_batch,
+        "rows_per_batch": rows * FILES_PER_BATCH,
+        "files_per_batch": FILES_PER_BATCH,
         "warmup": warmup,
         "window_s": WINDOW_S,
         "instances": instances,

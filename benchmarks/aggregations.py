@@ -62,7 +62,7 @@ def skewless(parameters: Json) -> Json:
     """`sk.aggregate` with one of its groupings."""
     session = start_session(parameters)
     aggregated = sk.aggregate(
-        read_side(session, parameters["folder"], SIDE),
+        read_side(session, parameters["folder"], SIDE, parameters["files_per_batch"]),
         by="key",
         aggs={"mean": (GeometricMean(), "r_v")} if parameters["own"] else NAMED,
         time="ts",
@@ -102,7 +102,9 @@ def spark(parameters: Json) -> Json:
     """Spark's own: `groupBy(window, key)`, or `applyInPandasWithState` for an aggregate it has
     not. Neither has to tell more than the groups that a batch has changed."""
     session = start_session(parameters)
-    rows = read_side(session, parameters["folder"], SIDE).withWatermark("ts", "0 seconds")
+    rows = read_side(
+        session, parameters["folder"], SIDE, parameters["files_per_batch"]
+    ).withWatermark("ts", "0 seconds")
     window = F.window("ts", f"{parameters['window_s']} seconds")
     if parameters["own"]:
         grouped = rows.withColumn("start", window.start).groupBy("start", "key")

@@ -50,7 +50,8 @@ from skewless.workloads import LiveCommerce, write_live_commerce
 TREE, PAIRS, TRIJOIN, AUTO = STRATEGIES
 SPARK = "spark"
 BASE, DENSER = "base", "times the partners"
-WITHIN_S, FILE_S = 10, 5.0
+FILES_PER_BATCH = 2  # a file is read by one task: one file would leave cores idle
+WITHIN_S, FILE_S = 10, 2.5
 NOISE = 1.05  # of a time that is to be no worse than another
 
 LATENCY, LAST, RATE = "latency_mean_ms", "last_triple_mean_ms", "rows_per_s"
@@ -155,11 +156,12 @@ def measure_core(size: Size) -> Json:
 def measure_spark(size: Size, rows: int, data: Path, instances: int) -> Json:
     """Chained equality joins on Spark, with so many rows per stream and batch. Batches are measured
     when the state is full: rows come, and as many leave."""
-    files = size.spark_warmup + size.spark_batches
-    folder = live_files(data, rows, files)
+    batches = size.spark_warmup + size.spark_batches
+    folder = live_files(data, rows // FILES_PER_BATCH, FILES_PER_BATCH * batches)
     parameters = {
         "folder": str(folder),
         "rows_per_batch": 3 * rows,
+        "files_per_batch": FILES_PER_BATCH,
         "warmup": size.spark_warmup,
         "within_s": WITHIN_S,
         "instances": instances,
@@ -191,8 +193,9 @@ def live_files(data: Path, rows: int, files: int) -> Path:
     folder = data / f"live-files{files}-rows{rows}"
     if not folder.exists():
         begun = data / f".{folder.name}.{os.getpid()}"
-        # Within ten seconds either way lie four files of five seconds.
-        market = LiveCommerce(streamers=4 * rows, users=4 * rows, heat=1.0, bustle=0.0)
+        # Within ten seconds either way lie so many rows of a stream.
+        reach = round(2 * WITHIN_S / FILE_S) * rows
+        market = LiveCommerce(streamers=reach, users=reach, heat=1.0, bustle=0.0)
         write_live_commerce(market, begun, files, (rows, rows, rows), FILE_S)
         begun.rename(folder)
     return folder

@@ -224,7 +224,9 @@ def core(case: Case, strategy: ThreeStrategy) -> Json:
 def skewless(parameters: Json) -> Json:
     """`sk.join3` by one of its strategies: shows with purchases with activity."""
     session = start_session(parameters)
-    shows, purchases, activity = (read_side(session, parameters["folder"], x) for x in LIVE)
+    shows, purchases, activity = (
+        read_side(session, parameters["folder"], x, parameters["files_per_batch"]) for x in LIVE
+    )
     joined = sk.join3(
         shows,
         purchases,
@@ -259,7 +261,7 @@ def spark(parameters: Json) -> Json:
     bound = F.expr(f"interval {parameters['within_s']} seconds")
 
     def stream(name: str, time_column: str) -> DataFrame:
-        rows = read_side(session, parameters["folder"], name)
+        rows = read_side(session, parameters["folder"], name, parameters["files_per_batch"])
         return rows.withWatermark(time_column, "0 seconds")
 
     def near(one: str, other: str) -> Column:
