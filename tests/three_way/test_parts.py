@@ -11,6 +11,7 @@ from decimal import Decimal
 from itertools import product
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -20,12 +21,13 @@ from hypothesis import strategies as st
 
 from skewless.model import FAR_US, InstanceLoad, JoinSpec, KeyColumn, SideSpec
 from skewless.state.segments import SegmentCache
-from skewless.three_way import packs
-from skewless.three_way.bindings import Bound
+from skewless.three_way import bindings, packs, shares
+from skewless.three_way.bindings import Bound, Probes, StoredRun, candidates
 from skewless.three_way.instance import run_pairs
 from skewless.three_way.packs import PackKind, TakenApart, kinds_of, pack, run_of
 from skewless.three_way.routes import WORSE, RouteChooser
-from skewless.three_way.shelf import ROWS_A_LOOK, Shelf, cut
+from skewless.three_way.shares import A_LOOK, WHOLE, Share, cut
+from skewless.three_way.shelf import Shelf
 from skewless.three_way.spec import (
     STREAMS,
     Edge,
@@ -91,10 +93,71 @@ def test_duties_cover_every_part_of_every_stream_once(instances: int, lengths: l
 @given(st.integers(1, 50), st.lists(st.integers(0, 10**7), min_size=1, max_size=8))
 def test_shares_cost_alike(parts: int, lengths: list[int]) -> None:
     """Rows and looks together; only a look that two of them have to take comes on top."""
-    most = (sum(lengths) + ROWS_A_LOOK * len(lengths)) / parts + ROWS_A_LOOK
+    most = (sum(lengths) + A_LOOK * len(lengths)) / parts + A_LOOK
     for part in range(parts):
         mine = [end - begin for _, begin, end in cut((part, parts), lengths)]
-        assert sum(mine) + ROWS_A_LOOK * len(mine) <= most + 1
+        assert sum(mine) + A_LOOK * len(mine) <= most + 1
+
+
+@st.composite
+def runs_and_probes(draw: st.DrawFn) -> tuple[Probes, list[StoredRun]]:
+    """Few hashes and times, so that much is met; one hash may be everywhere."""
+
+    def sorted_pairs(most: int) -> tuple[np.ndarray, np.ndarray]:
+        pair = st.tuples(st.integers(0, 3), st.integers(0, 9))
+        found = sorted(draw(st.lists(pair, max_size=most)))
+        hashes = np.array([h for h, _ in found], np.uint64)
+        return hashes, np.array([t for _, t in found], np.int64)
+
+    hashes, times = sorted_pairs(12)
+    rows = np.array(draw(st.permutations(range(len(hashes)))), np.int64)
+    runs = [StoredRun(*sorted_pairs(20), []) for _ in range(draw(st.integers(0, 4)))]
+    return Probes(hashes, times, rows, np.zeros(len(hashes), np.bool_)), runs
+
+
+@examples(200)
+@given(runs_and_probes(), st.integers(1, 7), st.integers(0, 5), st.integers(1, 9))
+def test_shares_of_candidates_are_all_of_them(
+    given: tuple[Probes, list[StoredRun]], parts: int, look: int, chunk: int
+) -> None:
+    probes, runs = given
+
+    def found(share: Share) -> list[tuple[int, int, int]]:
+        return [
+            (next(n for n, r in enumerate(runs) if r is run), row, partner)
+            for run, rows, partners in candidates(probes, (-2, 3), runs, share)
+            for row, partner in zip(rows.tolist(), partners.tolist(), strict=True)
+        ]
+
+    with mock.patch.object(bindings, "PAIRS_PER_CHUNK", chunk):
+        every = found(WHOLE)
+        hit = probes.hit.copy()
+        with mock.patch.object(shares, "A_LOOK", look):
+            dealt = [found((part, parts)) for part in range(parts)]
+    assert every == [
+        (n, int(row), partner)
+        for n, run in enumerate(runs)
+        for hash_, time, row in zip(probes.hashes, probes.times, probes.rows, strict=True)
+        for partner in range(len(run))
+        if run.hashes[partner] == hash_ and -2 <= run.times[partner] - time <= 3
+    ]
+    assert [one for part in dealt for one in part] == every
+    assert hit.nonzero()[0].tolist() == sorted({row for _, row, _ in every})
+    if not look:
+        sizes = [len(part) for part in dealt]
+        assert max(sizes) - min(sizes) <= 1
+
+
+def test_a_hot_key_is_split_even_if_few_rows_come(tmp_path: Path) -> None:
+    _, spec = whole_spec(CHAIN)
+    driver = ThreeDriver(tmp_path, spec, Setup(AutoThree(), 4))
+    many, few = 3000, 7
+    driver.run(0, [[], [rows(spec, 1, [0] * many, [1] * many, [1] * many)], []])
+    outcome = driver.run(1, [[rows(spec, 0, [0] * few, [1] * few)], [], []])
+    assert outcome.report is not None
+    pairs = [load.pairs for load in outcome.report.instances]
+    assert sum(pairs) == many * few
+    assert max(pairs) <= 1.1 * sum(pairs) / 4
 
 
 @given(st.integers(3, 200))

@@ -12,6 +12,7 @@ import pyarrow as pa
 from skewless.joining import keys
 from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen, match_ranges, sort_order
 from skewless.model import FAR_US
+from skewless.three_way.shares import WHOLE, Share, counted, cut
 from skewless.three_way.spec import Edge, Tally, ThreeSpec
 
 Flags = npt.NDArray[np.bool_]
@@ -77,11 +78,13 @@ class StoredRun:
 @dataclass(frozen=True)
 class Probes:
     """The hashes under which rows look for partners along an edge, sorted; several per row where
-    the edge is a band. `rows` are the rows they belong to."""
+    the edge is a band. `rows` are the rows they belong to; those that have found any partner are
+    marked as `hit`."""
 
     hashes: UInts
     times: Ints
     rows: Ints
+    hit: Flags
 
 
 def probes_of(bound: Bound, stream: int, edge: Edge) -> Probes:
@@ -97,29 +100,72 @@ def probes_of(bound: Bound, stream: int, edge: Edge) -> Probes:
     else:
         hashes, rows = keys.hash_keys(key_columns, side, None), every
     order = sort_order(frozen(hashes), frozen(times[rows]))
-    return Probes(hashes[order], times[rows][order], rows[order])
+    hit = np.zeros(len(times), np.bool_)
+    return Probes(hashes[order], times[rows][order], rows[order], hit)
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Where in a run the partners of each probe lie: equal hashes, times within bounds."""
+
+    run: StoredRun
+    first: Ints
+    last: Ints
+    pairs: int
+
+    @staticmethod
+    def of(probes: Probes, bounds_us: tuple[int, int], run: StoredRun) -> Ranges:
+        first, last, pairs = match_ranges(
+            frozen(probes.hashes),
+            frozen(probes.times),
+            -FAR_US,
+            frozen(run.hashes),
+            frozen(run.times),
+            run.floor_us,
+            *bounds_us,
+        )
+        return Ranges(run, first, last, pairs)
+
+    def between(self, begin: int, end: int) -> Iterator[tuple[Ints, Ints]]:
+        """Pairs of a probe and a row of the run, from one to another, some at a time."""
+        row = skip = 0
+        if begin:
+            before = np.cumsum(self.last - self.first)
+            row = int(np.searchsorted(before, begin, side="right"))
+            skip = begin - (int(before[row - 1]) if row else 0)
+        while begin < end:
+            room = min(end - begin, PAIRS_PER_CHUNK)
+            found, partners, row, skip = expand_ranges(
+                frozen(self.first), frozen(self.last), row, skip, room
+            )
+            begin += room
+            yield found, partners
 
 
 def candidates(
-    probes: Probes, bounds_us: tuple[int, int], run: StoredRun
-) -> Iterator[tuple[Ints, Ints]]:
-    """Rows of the probes and of a run that have equal hashes and times within bounds, some at a
-    time."""
-    first, last, pairs = match_ranges(
-        frozen(probes.hashes),
-        frozen(probes.times),
-        -FAR_US,
-        frozen(run.hashes),
-        frozen(run.times),
-        run.floor_us,
-        *bounds_us,
-    )
-    row = skip = 0
-    while pairs > 0:
-        room = min(pairs, PAIRS_PER_CHUNK)
-        found, partners, row, skip = expand_ranges(frozen(first), frozen(last), row, skip, room)
-        pairs -= room
-        yield probes.rows[found], partners
+    probes: Probes, bounds_us: tuple[int, int], runs: Sequence[StoredRun], share: Share = WHOLE
+) -> Iterator[tuple[StoredRun, Ints, Ints]]:
+    """Rows of the probes and of runs that have equal hashes and times within bounds, some at a
+    time; with a `share` that part of all such pairs. Cutting the pairs and not the rows of runs
+    splits even what belongs to one hot key."""
+    ranges = _ranges(probes, bounds_us, runs)
+    parts = ((r, 0, r.pairs) for r in ranges)
+    if share != WHOLE:
+        every = list(ranges)
+        cuts = cut(share, [r.pairs for r in every])
+        parts = ((every[number], begin, end) for number, begin, end in cuts)
+    for r, begin, end in parts:
+        for found, partners in r.between(begin, end):
+            yield r.run, probes.rows[found], partners
+
+
+def _ranges(
+    probes: Probes, bounds_us: tuple[int, int], runs: Sequence[StoredRun]
+) -> Iterator[Ranges]:
+    for run in runs:
+        ranges = Ranges.of(probes, bounds_us, run)
+        probes.hit[probes.rows[ranges.first < ranges.last]] = True
+        yield ranges
 
 
 def extend(
@@ -129,33 +175,30 @@ def extend(
     runs: Sequence[StoredRun],
     tally: Tally,
     new: int,
-    copies: int = 1,
+    share: Share = WHOLE,
 ) -> Iterator[Bound]:
     """Bound rows with each of their partners in a further stream, by way of one edge. Conditions
     that another bound stream has with that one are checked at once. `new` is the stream whose new
-    rows all this is for; `copies` is how many instances look for partners of the same ones."""
+    rows all this is for. With a `share`, others have the same rows, and other pairs."""
     via, to = hop
     edge = spec.edge(via, to)
     assert edge is not None
     for bound in together(parts):
         probes = probes_of(bound, via, edge)
-        hit = np.zeros(len(bound), np.bool_)
         others = [x for x in bound.columns if x != via]
         checked = [e for x in others if (e := spec.edge(x, to)) is not None]
         unsure = [] if keys.is_exact(edge.pair.left) else [edge]
         met, fit = 0, Partners(bound, to)
-        for run in runs:
-            for rows, partners in candidates(probes, edge.partner_bounds(via), run):
-                met += len(rows)
-                hit[rows] = True
-                # Only what is compared is taken before it is known which candidates fit.
-                found = Candidates(bound, rows, to, run, partners)
-                fits = fitting(found, [*unsure, *checked], timed=checked)
-                if fits.any():
-                    yield from fit.add(rows[fits], run, partners[fits])
+        for run, rows, partners in candidates(probes, edge.partner_bounds(via), runs, share):
+            met += len(rows)
+            # Only what is compared is taken before it is known which candidates fit.
+            found = Candidates(bound, rows, to, run, partners)
+            fits = fitting(found, [*unsure, *checked], timed=checked)
+            if fits.any():
+                yield from fit.add(rows[fits], run, partners[fits])
         yield from fit.rest()
-        looked = -(-len(bound) // copies)
-        tally.met(new, hop, looked, met, min(looked, int(hit.sum())))
+        hits = int(probes.hit.sum())
+        tally.met(new, hop, counted(len(bound), share), met, counted(hits, share))
 
 
 @dataclass

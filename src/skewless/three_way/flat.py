@@ -25,7 +25,7 @@ def join_flat(
         share = (instance, plan.instances)
         met = shelf.meeting(first, with_new=first[1] < new, share=share)
         met.note(tally)
-        pairs = extend(spec, met.rows, first, met.runs, tally, new, met.copies)
+        pairs = extend(spec, met.rows, first, met.runs, tally, new, met.share)
         onward = spec.edge(*second)
         assert onward is not None
         runs = shelf.stored(second[1], onward, with_new=second[1] < new)

@@ -47,13 +47,13 @@ class KeptInstance:
             other = between.other(new)
             met = self._shelf.meeting((new, other), with_new=other < new, share=share)
             met.note(tally)
-            pairs = list(extend(spec, met.rows, (new, other), met.runs, tally, new, met.copies))
+            pairs = list(extend(spec, met.rows, (new, other), met.runs, tally, new, met.share))
             made += pairs
             found = extend(spec, pairs, onward, third_runs, tally, new)
             yield from triples(spec, found, tally)
         met = self._shelf.meeting_packs(kind, share=share)
         met.note(tally)
-        waiting = probe_packs(spec, kind, met.rows, met.runs, tally)
+        waiting = probe_packs(spec, kind, met.rows, met.runs, tally, met.share)
         yield from triples(spec, waiting, tally)
         packed = pack(spec, kind, made, packing=True)
         if packed is not None:

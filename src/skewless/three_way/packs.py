@@ -27,6 +27,7 @@ from skewless.three_way.bindings import (
     probes_of,
     together,
 )
+from skewless.three_way.shares import WHOLE, Share, counted
 from skewless.three_way.spec import NAMES, STREAMS, Edge, Tally, ThreeSpec
 
 
@@ -144,6 +145,7 @@ def probe_packs(
     parts: Iterable[Bound],
     runs: Sequence[StoredRun],
     tally: Tally,
+    share: Share = WHOLE,
 ) -> Iterator[Bound]:
     """Rows of the third stream with the packs they fit, taken apart: triples."""
     third, edge = kind.third, kind.edge(spec)
@@ -151,15 +153,13 @@ def probe_packs(
     for bound in together(parts):
         probes = probes_of(bound, third, edge)
         met = 0
-        for run in runs:
-            apart = None
-            for rows, packs in candidates(probes, edge.partner_bounds(third), run):
-                met += len(rows)
-                fits = fitting(Candidates(bound, rows, kind.hub, run, packs), unsure, timed=[])
-                if fits.any():
-                    apart = apart or TakenApart.of(spec, kind, run)
-                    yield from apart.triples(bound, rows[fits], packs[fits])
-        tally.met(PROBED_PACKS, (third, kind.hub), len(bound), met, 0)
+        for run, rows, packs in candidates(probes, edge.partner_bounds(third), runs, share):
+            met += len(rows)
+            fits = fitting(Candidates(bound, rows, kind.hub, run, packs), unsure, timed=[])
+            if fits.any():
+                apart = TakenApart.of(spec, kind, run)
+                yield from apart.triples(bound, rows[fits], packs[fits])
+        tally.met(PROBED_PACKS, (third, kind.hub), counted(len(bound), share), met, 0)
 
 
 @dataclass(frozen=True)

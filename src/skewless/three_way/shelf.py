@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,11 +14,8 @@ from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentCache
 from skewless.three_way.bindings import Bound, StoredRun
 from skewless.three_way.packs import PackKind, kinds_of
+from skewless.three_way.shares import A_LOOK, WHOLE, Share, counted, cut
 from skewless.three_way.spec import STREAMS, Edge, Hop, Tally, ThreePlan, ThreeSpec
-
-Share = tuple[int, int]  # which part, of how many
-WHOLE: Share = (0, 1)
-ROWS_A_LOOK = 1000
 
 
 def layout_of(spec: ThreeSpec) -> dict[str, tuple[pa.Schema, int]]:
@@ -32,58 +29,20 @@ def layout_of(spec: ThreeSpec) -> dict[str, tuple[pa.Schema, int]]:
     return rows | packs
 
 
-def cut(share: Share, lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """A share of runs that are laid end to end: which of them it meets, from where to where. It
-    lies in few of them; with a share of each, every instance would have to look into all. To look
-    into one costs as much as some of its rows, so those who have small ones get fewer rows.
-
-    >>> [list(cut((part, 2), [500, 500, 4000])) for part in (0, 1)]
-    [[(0, 0, 500), (1, 0, 500)], [(2, 0, 4000)]]
-    """
-    part, parts = share
-    total = sum(lengths) + ROWS_A_LOOK * len(lengths)
-    begin, end = total * part // parts, total * (part + 1) // parts
-    for number, length in enumerate(lengths):
-        first, last = (min(max(x - ROWS_A_LOOK, 0), length) for x in (begin, end))
-        if first < last:
-            yield number, first, last
-        begin, end = begin - ROWS_A_LOOK - length, end - ROWS_A_LOOK - length
-
-
-@dataclass(frozen=True)
-class Deal:
-    """How instances share the meeting of new rows with stored runs: the rows are dealt out, or,
-    where few rows meet many runs, the runs."""
-
-    rows: Share
-    runs: Share
-
-    @staticmethod
-    def of(rows: int, runs: int, share: Share) -> Deal:
-        if rows > ROWS_A_LOOK * runs:
-            return Deal(share, WHOLE)
-        return Deal(WHOLE, share)
-
-
 @dataclass(frozen=True)
 class Meeting:
-    """New rows, and the runs in which they look for partners. `share` is that of the runs: others
-    have the same rows and further runs."""
+    """New rows, and the runs in which they look for partners: an instance's part of the rows, or,
+    where few rows meet many runs, all rows and a `share` of the pairs that are found."""
 
     rows: list[Bound]
     runs: list[StoredRun]
     share: Share
 
-    @property
-    def copies(self) -> int:
-        """How many instances have each row."""
-        return self.share[1]
-
     def note(self, tally: Tally) -> None:
         """Count the rows, each in one instance only."""
-        rows, (part, parts) = sum(map(len, self.rows)), self.share
-        tally.rows += rows * (part + 1) // parts - rows * part // parts
-        if self.copies > 1:
+        rows = sum(map(len, self.rows))
+        tally.rows += counted(rows, self.share)
+        if self.share != WHOLE:
             tally.shipped += rows
 
 
@@ -132,9 +91,9 @@ class Shelf:
 
     def _meeting(self, new: int, edge: Edge, segments: list[SegmentInfo], share: Share) -> Meeting:
         arrived = sum(s.rows for s in self._arrived(self._spec.side_name(new, edge)))
-        deal = Deal.of(arrived, len(segments), share)
-        rows = list(self.new_rows(new, edge, *deal.rows))
-        return Meeting(rows, self._runs(segments, deal.runs), deal.runs)
+        dealt = arrived > A_LOOK * len(segments)
+        rows = self.new_rows(new, edge, *(share if dealt else WHOLE))
+        return Meeting(list(rows), self._runs(segments, WHOLE), WHOLE if dealt else share)
 
     def _runs(self, segments: list[SegmentInfo], share: Share) -> list[StoredRun]:
         """A share of some segments."""

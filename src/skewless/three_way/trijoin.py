@@ -20,7 +20,8 @@ import pyarrow as pa
 from skewless.state.segments import Rows
 from skewless.three_way.bindings import Bound, StoredRun, extend, triples
 from skewless.three_way.packs import PackKind, hub_of, kinds_of, pack, probe_packs, run_of
-from skewless.three_way.shelf import Share, Shelf
+from skewless.three_way.shares import Share
+from skewless.three_way.shelf import Shelf
 from skewless.three_way.spec import STREAMS, Edge, Tally, ThreePlan, ThreeSpec
 
 

@@ -1,0 +1,42 @@
+"""Equal shares of the work, one per instance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+Share = tuple[int, int]  # which part, of how many
+WHOLE: Share = (0, 1)
+A_LOOK = 1000  # to look into a run costs as much as so many of its rows, or pairs found there
+
+
+def portion(total: int, share: Share) -> tuple[int, int]:
+    """From where to where a share of so many things reaches.
+
+    >>> [portion(10, (part, 3)) for part in range(3)]
+    [(0, 3), (3, 6), (6, 10)]
+    """
+    part, parts = share
+    return total * part // parts, total * (part + 1) // parts
+
+
+def counted(total: int, share: Share) -> int:
+    """How many of some things that all instances have this one is to count."""
+    begin, end = portion(total, share)
+    return end - begin
+
+
+def cut(share: Share, lengths: Sequence[int]) -> Iterator[tuple[int, int, int]]:
+    """A share of runs that are laid end to end: which of them it meets, from where to where. It
+    lies in few of them; with a share of each, every instance would have to look into all. Those who
+    have small ones get less, for what it costs to look.
+
+    >>> [list(cut((part, 2), [500, 500, 4000])) for part in (0, 1)]
+    [[(0, 0, 500), (1, 0, 500)], [(2, 0, 4000)]]
+    """
+    weights = [length + A_LOOK if length else 0 for length in lengths]
+    begin, end = portion(sum(weights), share)
+    for number, (length, weight) in enumerate(zip(lengths, weights, strict=True)):
+        first, last = (min(max(x - A_LOOK, 0), length) for x in (begin, end))
+        if first < last:
+            yield number, first, last
+        begin, end = begin - weight, end - weight
