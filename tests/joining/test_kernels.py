@@ -15,6 +15,7 @@ from skewless.joining.kernels import (
     INSERTION_MAX,
     Ints,
     UInts,
+    count_within,
     expand_ranges,
     frozen,
     longest_runs,
@@ -259,3 +260,19 @@ def test_longest_runs(hashes: list[int], most: int) -> None:
         if length:
             assert hashes.index(hashes[begin]) == begin
             assert hashes.count(hashes[begin]) == length
+
+
+@examples(100)
+@given(
+    st.lists(st.floats(allow_nan=False), max_size=12),
+    st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12), st.floats(allow_nan=False))),
+)
+def test_count_within(values: list[float], ranges: list[tuple[int, int, float]]) -> None:
+    ranges = [(min(a, len(values)), min(max(a, b), len(values)), limit) for a, b, limit in ranges]
+    found = count_within(
+        ints([a for a, _, _ in ranges]),
+        ints([b for _, b, _ in ranges]),
+        frozen(np.array(values, np.float64)),
+        frozen(np.array([limit for *_, limit in ranges], np.float64)),
+    )
+    assert found == sum(v <= limit for a, b, limit in ranges for v in values[a:b])

@@ -443,7 +443,7 @@ def test_inner_pairs_are_counted_apart_and_alike(most: int | None, tmp_path: Pat
     _, ids, distances, _ = worksets_around(spec, S3J(most=most), [values])
     inner = 0
     for a, b in itertools.combinations(range(120), 2):
-        if ids[a] == ids[b] and max(distances[a], distances[b]) <= threshold / 2:
+        if ids[a] == ids[b] and distances[a] + distances[b] <= threshold:
             inner += 1
             assert np.linalg.norm(values[a] - values[b]) <= threshold
     assert report.comparisons["inner"] == inner > 10

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 UInts = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
 
 _kernel = numba.njit(cache=True, nogil=True)
 
@@ -228,6 +229,17 @@ def expand_ranges(
             row += 1
             skip = 0
     return probes[:filled], runs[:filled], row, skip
+
+
+@_kernel
+def count_within(first: Ints, last: Ints, values: Floats, limits: Floats) -> int:
+    """How many of the values in each range are at most its limit, all ranges together."""
+    total = 0
+    for i in range(len(first)):
+        for k in range(first[i], last[i]):
+            if values[k] <= limits[i]:
+                total += 1
+    return total
 
 
 @_kernel

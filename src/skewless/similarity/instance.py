@@ -12,7 +12,15 @@ import pyarrow as pa
 
 from skewless import faults
 from skewless.joining.compact import Layout, compact_groups
-from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen, match_ranges, sort_order
+from skewless.joining.kernels import (
+    Ints,
+    UInts,
+    count_within,
+    expand_ranges,
+    frozen,
+    match_ranges,
+    sort_order,
+)
 from skewless.joining.runtime import CACHE
 from skewless.model import FAR_US, InstanceLoad, SegmentInfo, Side
 from skewless.similarity.points import Points, Sets, matrix, take
@@ -215,14 +223,16 @@ class SimilarityInstance:
     def _count(
         self, prober: Run, rows: Ints, ids: UInts, run: Run, first: Ints, last: Ints
     ) -> None:
-        """Pairs of one inner set are alike by the triangle inequality: their distance is computed
-        to be told, not to decide."""
+        """Pairs of one workset whose distances from the center are no more than the threshold
+        together are alike by the triangle inequality: their own distance is computed to be told,
+        not to decide."""
         inner = 0
         if isinstance(self._strategy, S3J):
-            half = self._spec.threshold / 2
-            before = np.concatenate([[0], np.cumsum(run.from_center <= half)])
-            mine = (prober.rows.hashes[rows] == ids) & (prober.from_center[rows] <= half)
-            inner = int((before[last[mine]] - before[first[mine]]).sum())
+            home = prober.rows.hashes[rows] == ids
+            limits = self._spec.threshold - prober.from_center[rows[home]]
+            inner = count_within(
+                frozen(first[home]), frozen(last[home]), frozen(run.from_center), frozen(limits)
+            )
         self._tally.inner += inner
         self._tally.compared += int((last - first).sum()) - inner
 

@@ -25,9 +25,10 @@ class SimilarityStrategy:
 class S3J(SimilarityStrategy):
     """Worksets formed on the fly (Siachamis et al., "Adaptive Distributed Streaming Similarity
     Joins"). A row further than the threshold t from all centers becomes the center of a new
-    workset; any other is in that of the nearest center, in its inner set if within t/2. Two
-    rows of one inner set are alike without being compared. A new row looks into the worksets whose
-    centers are within 2t or, where members are closer, t more than the furthest of them.
+    workset; any other is in that of the nearest center. Two rows of one workset whose distances
+    from the center are t at most together are alike without being compared; the paper's inner sets,
+    of rows within t/2, are a special case. A new row looks into the worksets whose centers are
+    within 2t or, where members are closer, t more than the furthest of them.
 
     - `dealt`: new rows are dealt out to the instances, each of which looks into all worksets, so
       that no workset can be too heavy. False gives each workset to one instance, as the paper does,
