@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.errors import DataError
+from skewless.similarity import metrics
 from skewless.similarity.metrics import EARTH_RADIUS_M, METRICS, OwnMetric
 from skewless.similarity.points import unfit
 from tests.similarity.oracle import distance
@@ -93,6 +95,44 @@ def test_obeys_the_laws_of_a_metric(metric: str, data: st.DataObject) -> None:
     slack = TEXTBOOK_SLACK["haversine"] if metric == "haversine" else 1e-12 * (1 + between.max())
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         assert between[i, j] <= between[i, k] + between[k, j] + slack
+
+
+# Values that are near one another, down to the last digits, and near the threshold.
+NEAR_VALUES = VALUES | {
+    "euclidean": VALUES["euclidean"]
+    | st.lists(st.integers(-2, 2).map(lambda n: n * 1e-160), min_size=3, max_size=3),
+    "angular": DIRECTED
+    | st.floats(-1e-7, 1e-7).map(lambda turn: [math.cos(turn), math.sin(turn), 0.0])
+    | st.floats(-1e-7, 1e-7).map(lambda turn: [-math.cos(turn), math.sin(turn), 0.0]),
+}
+
+
+@METRIC_NAMES
+@examples(100)
+@given(st.data())
+def test_near_pairs_are_those_whose_distance_is(metric: str, data: st.DataObject) -> None:
+    """A threshold that is one of the distances, or next to it: nothing is decided by a bound that
+    is not decided so by the distance."""
+    values = data.draw(st.lists(NEAR_VALUES[metric], min_size=1, max_size=7))
+    points, between = METRICS[metric].points([column_of(metric, values)]), by_pairs(metric, values)
+    threshold = data.draw(st.sampled_from(between.ravel().tolist()))
+    threshold = float(np.nextafter(threshold, data.draw(st.sampled_from([-1.0, threshold, 1e30]))))
+    ends = st.tuples(st.integers(0, len(values)), st.integers(0, len(values)))
+    ranges = [tuple(sorted(data.draw(ends))) for _ in values]
+    rows = np.array(data.draw(st.permutations(range(len(values)))), np.int64)
+    first, last = (np.array([r[n] for r in ranges], np.int64) for n in (0, 1))
+    with (
+        mock.patch.object(metrics, "PAIRS_PER_CHUNK", data.draw(st.integers(1, 9))),
+        mock.patch.object(metrics, "NEAR_PER_CHUNK", data.draw(st.integers(1, 9))),
+    ):
+        near = METRICS[metric].near(points, rows, points, first, last, threshold)
+        found = [one for some in near for one in zip(*(x.tolist() for x in some), strict=True)]
+    assert found == [
+        (row, k, between[row, k])
+        for row, (begin, end) in zip(rows.tolist(), ranges, strict=True)
+        for k in range(begin, end)
+        if between[row, k] <= threshold
+    ]
 
 
 @METRIC_NAMES

@@ -178,7 +178,8 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
     with (
         mock.patch.object(compaction, "FAN_IN", 2),
         mock.patch.object(compact, "SEGMENT_ROWS_MAX", 2),
-        mock.patch.object(instance, "PAIRS_PER_CHUNK", 2),
+        mock.patch.object(metrics, "PAIRS_PER_CHUNK", 2),
+        mock.patch.object(metrics, "NEAR_PER_CHUNK", 2),
         mock.patch.object(worksets, "ROWS_AT_ONCE", 2),
     ):
         run_all(data, restart=True)

@@ -16,7 +16,6 @@ from skewless.joining.kernels import (
     Ints,
     UInts,
     count_within,
-    expand_ranges,
     frozen,
     match_ranges,
     sort_order,
@@ -30,7 +29,6 @@ from skewless.similarity.worksets import Floats, Worksets, reached, read_workset
 from skewless.state.files import Folder
 from skewless.state.segments import Rows
 
-PAIRS_PER_CHUNK = 1 << 16
 SCREENED_FROM_DIMENSION = 16  # shorter vectors are compared faster one by one
 SCREENED_FROM_PAIRS = 1024
 BLOCK_ROWS, BLOCK_STORED = 512, 4096  # 8 MiB of single precision
@@ -150,24 +148,15 @@ class SimilarityInstance:
             self._count_by_workset(ids, last - first)
         self._count(prober, rows, ids, run, first, last)
         if self._is_screened(prober) and pairs >= SCREENED_FROM_PAIRS:
-            candidates = self._screened(prober, rows, ids, run, first, last)
+            near = self._decided(prober, run, self._screened(prober, rows, ids, run, first, last))
         else:
-            candidates = self._listed(rows, first, last, pairs)
-        for probing, partners in candidates:
-            batch = self._alike(side, prober, probing, run, partners)
-            if batch is not None:
-                yield batch
-
-    def _listed(
-        self, rows: Ints, first: Ints, last: Ints, pairs: int
-    ) -> Iterator[tuple[Ints, Ints]]:
-        """All pairs of ranges, some at a time."""
-        row = skip = 0
-        while pairs > 0:
-            room = min(pairs, PAIRS_PER_CHUNK)
-            found, partners, row, skip = expand_ranges(frozen(first), frozen(last), row, skip, room)
-            pairs -= room
-            yield rows[found], partners
+            near = self._spec.metric.near(
+                prober.points, rows, run.points, first, last, self._spec.threshold
+            )
+        for probing, partners, distances in near:
+            if len(probing):
+                self._tally.matches += len(probing)
+                yield self._emit(side, prober, probing, run, partners, distances)
 
     def _is_screened(self, prober: Run) -> bool:
         """Whether vectors are long enough for a matrix product to pay."""
@@ -209,16 +198,14 @@ class SimilarityInstance:
         for i, n in zip(unique.tolist(), np.bincount(owner, pairs).tolist(), strict=True):
             self._tally.by_workset[i] = self._tally.by_workset.get(i, 0) + int(n)
 
-    def _alike(
-        self, side: Side, prober: Run, rows: Ints, run: Run, partners: Ints
-    ) -> pa.RecordBatch | None:
-        """Candidates that are within the threshold, as rows of the result."""
-        spec = self._spec
-        distances = spec.metric.pairs(prober.points, rows, run.points, partners)
-        near = distances <= spec.threshold
-        rows, partners, distances = rows[near], partners[near], distances[near]
-        self._tally.matches += len(rows)
-        return self._emit(side, prober, rows, run, partners, distances) if len(rows) else None
+    def _decided(
+        self, prober: Run, run: Run, candidates: Iterator[tuple[Ints, Ints]]
+    ) -> Iterator[tuple[Ints, Ints, Floats]]:
+        """Candidates that are within the threshold, with their distances."""
+        for rows, partners in candidates:
+            distances = self._spec.metric.pairs(prober.points, rows, run.points, partners)
+            near = distances <= self._spec.threshold
+            yield rows[near], partners[near], distances[near]
 
     def _count(
         self, prober: Run, rows: Ints, ids: UInts, run: Run, first: Ints, last: Ints

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from skewless.errors import DataError
-from skewless.joining.kernels import Ints
+from skewless.joining.kernels import Ints, expand_ranges, frozen
 from skewless.similarity.points import Flags, Matrix, Points, Sets, matrix, matrix_of, sets_of
 
 Floats = npt.NDArray[np.float64]
@@ -23,6 +23,9 @@ Floats = npt.NDArray[np.float64]
 PRODUCT_FROM = 16  # elements
 VANISHING = np.float32(1e-30)  # squares below lose their digits in single precision
 EARTH_RADIUS_M = 6_371_008.8  # the mean radius
+SLACK, TINY = 1e-9, 1e-300  # rounding must not rule a pair out
+PAIRS_PER_CHUNK = 1 << 16
+NEAR_PER_CHUNK = 1 << 16
 PAIRS_AT_ONCE = 1 << 15  # of a user's metric, whose arguments are copies
 
 _kernel = numba.njit(cache=True, nogil=True)
@@ -65,6 +68,20 @@ class Metric(ABC):
     def pairs(self, a: Points, a_rows: Ints, b: Points, b_rows: Ints) -> Floats:
         """The distances of some pairs of rows."""
 
+    def near(
+        self, a: Points, rows: Ints, b: Points, first: Ints, last: Ints, threshold: float
+    ) -> Iterator[tuple[Ints, Ints, Floats]]:
+        """Of pairs of a row of a with each row of b from `first` to `last`, those within a
+        threshold, some at a time: row of a, row of b, distance."""
+        pairs, at, skip = int((last - first).sum()), 0, 0
+        while pairs > 0:
+            room = min(pairs, PAIRS_PER_CHUNK)
+            found, partners, at, skip = expand_ranges(frozen(first), frozen(last), at, skip, room)
+            pairs -= room
+            distances = self.pairs(a, rows[found], b, partners)
+            near = distances <= threshold
+            yield rows[found[near]], partners[near], distances[near]
+
     @abstractmethod
     def cross(self, a: Points, b: Points) -> Matrix:
         """The distances of all rows of a from all of b, as precise as `cross_error` says."""
@@ -99,6 +116,25 @@ class VectorMetric(Metric):
     def pairs(self, a: Points, a_rows: Ints, b: Points, b_rows: Ints) -> Floats:
         found: Floats = _pairs(self._code, matrix(a), a_rows, matrix(b), b_rows)
         return found
+
+    def near(
+        self, a: Points, rows: Ints, b: Points, first: Ints, last: Ints, threshold: float
+    ) -> Iterator[tuple[Ints, Ints, Floats]]:
+        x, y, limit = frozen(matrix(a)), frozen(matrix(b)), self._limit(threshold)
+        ranges = frozen(rows), frozen(first), frozen(last)
+        at = skip = 0
+        while at < len(rows):
+            found, partners, distances, at, skip = _near(
+                self._code, x, y, *ranges, limit, threshold, at, skip, NEAR_PER_CHUNK
+            )
+            yield found, partners, distances
+
+    def _limit(self, threshold: float) -> float:
+        """Pairs whose `_bound` is larger are further apart than the threshold, rounding included:
+        that is known before the root, and what comes after it, is computed."""
+        if self._code == EUCLIDEAN:
+            return threshold * threshold * (1 + SLACK) + TINY
+        return threshold * (1 + SLACK) + TINY
 
     def cross(self, a: Points, b: Points) -> Matrix:
         x, y = matrix(a), matrix(b)
@@ -151,6 +187,12 @@ class Angular(VectorMetric):
     @property
     def _code(self) -> int:
         return ANGULAR
+
+    def _limit(self, threshold: float) -> float:
+        # Of a right angle and more, the chord says too little about the last digits.
+        if threshold >= 0.5:
+            return math.inf
+        return 4 * math.sin(math.pi * threshold / 2) ** 2 * (1 + SLACK) + TINY
 
     def points(self, columns: list[pa.Array]) -> Points:
         vectors = matrix_of(columns)
@@ -317,6 +359,53 @@ def _distance(code: int, a: Floats, b: Floats) -> float:
     for i in range(len(a)):
         total += a[i] != b[i]
     return total / max(len(a), 1)
+
+
+@_kernel
+def _bound(code: int, a: Floats, b: Floats) -> float:
+    """What is at most the distance of two points, or its square, and quickly computed."""
+    if code == HAVERSINE:
+        return float(abs(b[0] - a[0])) * EARTH_RADIUS_M  # a way along a meridian
+    total = 0.0
+    if code in (ANGULAR, EUCLIDEAN):
+        for i in range(len(a)):
+            total += (a[i] - b[i]) ** 2
+    return total
+
+
+@_kernel
+def _near(
+    code: int,
+    a: Matrix,
+    b: Matrix,
+    rows: Ints,
+    first: Ints,
+    last: Ints,
+    limit: float,
+    threshold: float,
+    at: int,
+    skip: int,
+    room: int,
+) -> tuple[Ints, Ints, Floats, int, int]:
+    """Pairs within a threshold, at most `room`, beginning `skip` into the range `at`; and where to
+    go on."""
+    found, partners = np.empty(room, np.int64), np.empty(room, np.int64)
+    distances = np.empty(room)
+    filled = 0
+    while at < len(rows):
+        point = a[rows[at]]
+        for k in range(first[at] + skip, last[at]):
+            if _bound(code, point, b[k]) > limit:
+                continue
+            distance = _distance(code, point, b[k])
+            if distance <= threshold:
+                if filled == room:
+                    return found, partners, distances, at, k - first[at]
+                found[filled], partners[filled], distances[filled] = rows[at], k, distance
+                filled += 1
+        at += 1
+        skip = 0
+    return found[:filled], partners[:filled], distances[:filled], at, 0
 
 
 @_kernel
