@@ -23,6 +23,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.spark)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _small_groups_are_for_all_instances() -> Iterator[None]:
+    """Rows are few here; compaction is to be shared as it is where they are many."""
+    from skewless.joining import compact
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compact, "PIECE_ROWS_MIN", 2)
+        yield
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores that leaves nothing behind in the working directory."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from skewless.joining import compact
 from skewless.joining.runtime import run_instance
-from skewless.model import SIDES, JoinSpec, OutputColumn
+from skewless.model import SIDES, JoinSpec, OutputColumn, SegmentInfo
 from skewless.routing import Broadcast, ContRand, Hash
 from skewless.state import compaction
 from skewless.state.segments import SEGMENTS
@@ -32,6 +32,7 @@ def check_compacted(case: Case, setup: Setup, fan_in: int, piece: int) -> None:
         tempfile.TemporaryDirectory() as root,
         mock.patch.object(compaction, "FAN_IN", fan_in),
         mock.patch.object(compact, "SEGMENT_ROWS_MAX", piece),
+        mock.patch.object(compact, "PIECE_ROWS_MIN", piece),
     ):
         outcomes = Driver(root, case.spec, setup).run_all(case.batches)
     assert_right(outcomes, case.answers())
@@ -53,6 +54,24 @@ def test_matches_stay_the_same(case: Case, setup: Setup, fan_in: int, piece: int
 @given(MANY_BATCHES, setups(), st.integers(2, 3), PIECES)
 def test_matches_stay_the_same_at_length(case: Case, setup: Setup, fan_in: int, piece: int) -> None:
     check_compacted(case, setup, fan_in, piece)
+
+
+@given(st.lists(st.integers(0, 40), max_size=6), st.integers(1, 5), st.sampled_from([1, 10]))
+def test_groups_are_rewritten_once_by_as_many_as_they_need(
+    sizes: list[int], instances: int, least: int
+) -> None:
+    groups = [[SegmentInfo(f"{n}", "left", rows, 0, 0, 0, 0, 0, 0)] for n, rows in enumerate(sizes)]
+    found: dict[str, list[tuple[int, tuple[int, int]]]] = {group[0].name: [] for group in groups}
+    with mock.patch.object(compact, "PIECE_ROWS_MIN", least):
+        for instance in range(instances):
+            for group, piece in compact.pieces_for(groups, (instance, instances)):
+                found[group[0].name].append((instance, piece))
+    for n, rows in enumerate(sizes):
+        pieces = min(instances, max(1, rows // least))
+        assert sorted(piece for _, piece in found[f"{n}"]) == [(i, pieces) for i in range(pieces)]
+        assert len({instance for instance, _ in found[f"{n}"]}) == pieces
+    if instances > 1 and len(sizes) > 1 and max(sizes[:2]) < 2 * least:
+        assert found["0"][0][0] != found["1"][0][0], "small ones are for different instances"
 
 
 Bounds = tuple[int, int] | None

@@ -23,7 +23,7 @@ from skewless.aggregating.spec import (
     AggregateSpec,
     FileShare,
 )
-from skewless.joining.compact import SEGMENT_ROWS_MAX, shares_of
+from skewless.joining.compact import SEGMENT_ROWS_MAX, pieces_for, shares_of
 from skewless.joining.kernels import Ints, UInts, expand_ranges, frozen
 from skewless.model import FAR_US, InstanceLoad, SegmentInfo
 from skewless.state.files import Folder
@@ -205,9 +205,9 @@ def _compact(
     """This instance's share of every group of segments that the plan says, merged; closed windows
     are left out. The sources stay as they are until a commit no longer lists them."""
     folder = Folder(plan.root)
-    for group in plan.compact:
+    for group, piece_of in pieces_for(plan.compact, (instance, plan.instances)):
         sources = [cache.rows(folder, segment, spec.window_index) for segment in group]
-        shares = shares_of(sources, instance, plan.instances)
+        shares = shares_of(sources, *piece_of)
         alive = [
             open_rows(rows, begin, end, plan.closed_to_us)
             for rows, (begin, end) in zip(sources, shares, strict=True)

@@ -15,6 +15,7 @@ from skewless.model import FAR_US, SIDES, BatchPlan, JoinSpec, SegmentInfo
 from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentCache, write_segment
 
+PIECE_ROWS_MIN = 100_000  # a generation in small pieces costs every later look into it more
 SEGMENT_ROWS_MAX = 8_000_000  # keeps a column of strings below Arrow's 2 GiB
 
 
@@ -49,11 +50,11 @@ def compact_groups(
     batch_id: int,
     cache: SegmentCache,
 ) -> Iterator[SegmentInfo]:
-    """Rewrite a share, number i of n, of every group of segments; leave out what is late or
-    expired. The sources stay as they are until a commit no longer lists them."""
-    for group in groups:
+    """Rewrite what falls to an instance, number i of n, of some groups of segments; leave out what
+    is late or expired. The sources stay as they are until a commit no longer lists them."""
+    for group, piece_of in pieces_for(groups, share):
         side = group[0].side
-        rows = _gather(folder, group, share, layout, cache)
+        rows = _gather(folder, group, piece_of, layout, cache)
         if rows is None:
             continue
         for begin in range(0, len(rows), SEGMENT_ROWS_MAX):
@@ -73,6 +74,20 @@ def compact_groups(
                 batch_id=batch_id,
             )
             faults.reach("compaction.written", batch_id)
+
+
+def pieces_for(
+    groups: Sequence[Sequence[SegmentInfo]], share: tuple[int, int]
+) -> Iterator[tuple[Sequence[SegmentInfo], tuple[int, int]]]:
+    """The groups that an instance takes part in rewriting, and which piece of how many is its own:
+    large groups are for all instances, small ones for few, each for others."""
+    instance, instances = share
+    for number, group in enumerate(groups):
+        rows = sum(segment.rows for segment in group)
+        pieces = min(instances, max(1, rows // PIECE_ROWS_MIN))
+        piece = (instance - number) % instances
+        if piece < pieces:
+            yield group, (piece, pieces)
 
 
 def _gather(

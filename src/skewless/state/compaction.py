@@ -1,7 +1,7 @@
 """Which segments to put together, so that a probe meets few of them.
 
 Fresh segments are level 0. When a side has `FAN_IN` generations of a level, their rows are written
-anew, each instance its share, as one generation of the next level. A row is rewritten once per
+anew by the instances, as one generation of the next level. A row is rewritten once per
 level, and the number of generations grows with the logarithm of the state.
 """
 
