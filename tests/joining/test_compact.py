@@ -56,18 +56,20 @@ def test_matches_stay_the_same_at_length(case: Case, setup: Setup, fan_in: int, 
     check_compacted(case, setup, fan_in, piece)
 
 
+@pytest.mark.parametrize("weight", ["rows", "bytes"])
 @given(st.lists(st.integers(0, 40), max_size=6), st.integers(1, 5), st.sampled_from([1, 10]))
 def test_groups_are_rewritten_once_by_as_many_as_they_need(
-    sizes: list[int], instances: int, least: int
+    weight: str, sizes: list[int], instances: int, least: int
 ) -> None:
-    groups = [[SegmentInfo(f"{n}", "left", rows, 0, 0, 0, 0, 0, 0)] for n, rows in enumerate(sizes)]
+    empty = SegmentInfo("", "left", 0, 0, 0, 0, 0, 0, 0)
+    groups = [[replace(empty, name=f"{n}", **{weight: size})] for n, size in enumerate(sizes)]
     found: dict[str, list[tuple[int, tuple[int, int]]]] = {group[0].name: [] for group in groups}
-    with mock.patch.object(compact, "PIECE_ROWS_MIN", least):
+    with mock.patch.object(compact, f"PIECE_{weight.upper()}_MIN", least):
         for instance in range(instances):
             for group, piece in compact.pieces_for(groups, (instance, instances)):
                 found[group[0].name].append((instance, piece))
-    for n, rows in enumerate(sizes):
-        pieces = min(instances, max(1, rows // least))
+    for n, size in enumerate(sizes):
+        pieces = min(instances, max(1, size // least))
         assert sorted(piece for _, piece in found[f"{n}"]) == [(i, pieces) for i in range(pieces)]
         assert len({instance for instance, _ in found[f"{n}"]}) == pieces
     if instances > 1 and len(sizes) > 1 and max(sizes[:2]) < 2 * least:

@@ -21,12 +21,12 @@ from hypothesis import strategies as st
 
 from skewless.model import FAR_US, InstanceLoad, JoinSpec, KeyColumn, SideSpec
 from skewless.state.segments import SegmentCache
-from skewless.three_way import bindings, packs, shares
+from skewless.three_way import bindings, packs
 from skewless.three_way.bindings import Bound, Probes, StoredRun, candidates
 from skewless.three_way.instance import run_pairs
 from skewless.three_way.packs import PackKind, TakenApart, kinds_of, pack, run_of
 from skewless.three_way.routes import WORSE, RouteChooser
-from skewless.three_way.shares import A_LOOK, WHOLE, Share, cut
+from skewless.three_way.shares import WHOLE, Share, cut
 from skewless.three_way.shelf import Shelf
 from skewless.three_way.spec import (
     STREAMS,
@@ -79,24 +79,30 @@ def rows(spec: ThreeSpec, stream: int, times: Sequence[int], *keys: Sequence[int
 # Duties ----------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 200), st.lists(st.integers(0, 300), max_size=8))
-def test_duties_cover_every_part_of_every_stream_once(instances: int, lengths: list[int]) -> None:
+@given(st.integers(1, 200), st.lists(st.integers(0, 300), max_size=8), st.integers(0, 400))
+def test_duties_cover_every_part_of_every_stream_once(
+    instances: int, lengths: list[int], look: int
+) -> None:
     held: dict[int, Counter[tuple[int, int]]] = {stream: Counter() for stream in STREAMS}
     for instance in range(instances):
         for duty in duties_of(instance, instances):
-            for number, begin, end in cut(duty.share, lengths):
+            for number, begin, end in cut(duty.share, lengths, look):
                 held[duty.stream].update((number, at) for at in range(begin, end))
     every = Counter((number, at) for number, length in enumerate(lengths) for at in range(length))
     assert held == {stream: every for stream in STREAMS}
 
 
-@given(st.integers(1, 50), st.lists(st.integers(0, 10**7), min_size=1, max_size=8))
-def test_shares_cost_alike(parts: int, lengths: list[int]) -> None:
+@given(
+    st.integers(1, 50),
+    st.lists(st.integers(0, 10**7), min_size=1, max_size=8),
+    st.sampled_from([0, 1, 1000]),
+)
+def test_shares_cost_alike(parts: int, lengths: list[int], look: int) -> None:
     """Rows and looks together; only a look that two of them have to take comes on top."""
-    most = (sum(lengths) + A_LOOK * len(lengths)) / parts + A_LOOK
+    most = (sum(lengths) + look * len(lengths)) / parts + look
     for part in range(parts):
-        mine = [end - begin for _, begin, end in cut((part, parts), lengths)]
-        assert sum(mine) + A_LOOK * len(mine) <= most + 1
+        mine = [end - begin for _, begin, end in cut((part, parts), lengths, look)]
+        assert sum(mine) + look * len(mine) <= most + 1
 
 
 @st.composite
@@ -116,9 +122,9 @@ def runs_and_probes(draw: st.DrawFn) -> tuple[Probes, list[StoredRun]]:
 
 
 @examples(200)
-@given(runs_and_probes(), st.integers(1, 7), st.integers(0, 5), st.integers(1, 9))
+@given(runs_and_probes(), st.integers(1, 7), st.integers(1, 9))
 def test_shares_of_candidates_are_all_of_them(
-    given: tuple[Probes, list[StoredRun]], parts: int, look: int, chunk: int
+    given: tuple[Probes, list[StoredRun]], parts: int, chunk: int
 ) -> None:
     probes, runs = given
 
@@ -132,8 +138,7 @@ def test_shares_of_candidates_are_all_of_them(
     with mock.patch.object(bindings, "PAIRS_PER_CHUNK", chunk):
         every = found(WHOLE)
         hit = probes.hit.copy()
-        with mock.patch.object(shares, "A_LOOK", look):
-            dealt = [found((part, parts)) for part in range(parts)]
+        dealt = [found((part, parts)) for part in range(parts)]
     assert every == [
         (n, int(row), partner)
         for n, run in enumerate(runs)
@@ -143,9 +148,8 @@ def test_shares_of_candidates_are_all_of_them(
     ]
     assert [one for part in dealt for one in part] == every
     assert hit.nonzero()[0].tolist() == sorted({row for _, row, _ in every})
-    if not look:
-        sizes = [len(part) for part in dealt]
-        assert max(sizes) - min(sizes) <= 1
+    sizes = [len(part) for part in dealt]
+    assert max(sizes) - min(sizes) <= 1
 
 
 def test_a_hot_key_is_split_even_if_few_rows_come(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skewless.joining import compact, keys
 from skewless.state import compaction
-from skewless.three_way import bindings
+from skewless.three_way import bindings, shelf
 from skewless.three_way.keeping import KeepChooser
 from skewless.three_way.packs import kinds_of
 from skewless.three_way.spec import ThreeSpec
@@ -45,7 +45,12 @@ def run_all(
     if strategy is not None:
         setup = replace(setup, strategy=strategy)
     expected = answers(case.question, [tables_of(b, case.spec) for b in batches])
-    with tempfile.TemporaryDirectory() as root:
+    with (
+        tempfile.TemporaryDirectory() as root,
+        # Rows are few here: they are to be dealt out like many, too, and runs to be cut anywhere.
+        mock.patch.object(shelf, "FEW_ROWS", data.draw(st.sampled_from([0, shelf.FEW_ROWS]))),
+        mock.patch.object(shelf, "A_LOOK", data.draw(st.sampled_from([0, 1, shelf.A_LOOK]))),
+    ):
         driver = ThreeDriver(root, case.spec, setup)
         for number, (batch, answer) in enumerate(zip(batches, expected, strict=True)):
             if restart and number and data.draw(st.booleans()):

@@ -15,7 +15,8 @@ from skewless.model import FAR_US, SIDES, BatchPlan, JoinSpec, SegmentInfo
 from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentCache, write_segment
 
-PIECE_ROWS_MIN = 100_000  # a generation in small pieces costs every later look into it more
+# A generation in small pieces costs every later batch more, as each is looked into.
+PIECE_ROWS_MIN, PIECE_BYTES_MIN = 100_000, 16 << 20
 SEGMENT_ROWS_MAX = 8_000_000  # keeps a column of strings below Arrow's 2 GiB
 
 
@@ -83,8 +84,8 @@ def pieces_for(
     large groups are for all instances, small ones for few, each for others."""
     instance, instances = share
     for number, group in enumerate(groups):
-        rows = sum(segment.rows for segment in group)
-        pieces = min(instances, max(1, rows // PIECE_ROWS_MIN))
+        rows, size = sum(s.rows for s in group), sum(s.bytes for s in group)
+        pieces = min(instances, max(1, rows // PIECE_ROWS_MIN, size // PIECE_BYTES_MIN))
         piece = (instance - number) % instances
         if piece < pieces:
             yield group, (piece, pieces)

@@ -61,7 +61,7 @@ class SimilarityInstance:
         self._instance, self._tally = instance, tally
         self._folder = Folder(plan.root)
         self._schema = spec.output_schema()
-        self._runs: dict[str, Run] = {}
+        self._runs: dict[int, Run] = {}
         self._worksets = self._my_worksets()
 
     def _my_worksets(self) -> Worksets | None:
@@ -82,7 +82,7 @@ class SimilarityInstance:
             return
         for side in self._spec.sides:
             other: Side = "left" if self._spec.right is None or side == "right" else "right"
-            stored = [self._run(s, n) for n, s in enumerate(self._plan.old) if s.side == other]
+            stored = [self._ready(s, n) for n, s in enumerate(self._plan.old) if s.side == other]
             if side == "right" or self._spec.right is None:
                 # Two newcomers meet where the right one looks; in a self-join, the later one.
                 stored += self._new(other)
@@ -90,14 +90,12 @@ class SimilarityInstance:
                 yield from self._probe(side, prober, stored)
 
     def _new(self, side: Side) -> list[Run]:
+        """New rows of a side; they are both looked for and looked into, and made ready once."""
         begin = len(self._plan.old)
-        return [self._run(s, begin + n) for n, s in enumerate(self._plan.new) if s.side == side]
-
-    def _run(self, segment: SegmentInfo, number: int) -> Run:
-        """A segment's rows; new ones are both looked for and looked into, and made ready once."""
-        if segment.name not in self._runs:
-            self._runs[segment.name] = self._ready(segment, number)
-        return self._runs[segment.name]
+        for number, segment in enumerate(self._plan.new, begin):
+            if segment.side == side and number not in self._runs:
+                self._runs[number] = self._ready(segment, number)
+        return [self._runs[begin + n] for n, s in enumerate(self._plan.new) if s.side == side]
 
     def _ready(self, segment: SegmentInfo, number: int) -> Run:
         this = self._spec.side(segment.side)

@@ -132,9 +132,7 @@ class VectorMetric(Metric):
     def _limit(self, threshold: float) -> float:
         """Pairs whose `_bound` is larger are further apart than the threshold, rounding included:
         that is known before the root, and what comes after it, is computed."""
-        if self._code == EUCLIDEAN:
-            return threshold * threshold * (1 + SLACK) + TINY
-        return threshold * (1 + SLACK) + TINY
+        return threshold * threshold * (1 + SLACK) + TINY if self._code == EUCLIDEAN else math.inf
 
     def cross(self, a: Points, b: Points) -> Matrix:
         x, y = matrix(a), matrix(b)
@@ -235,6 +233,10 @@ class Haversine(VectorMetric):
     @property
     def largest(self) -> float:  # type: ignore[override]
         return math.pi * EARTH_RADIUS_M
+
+    def _limit(self, threshold: float) -> float:
+        # Towards the antipode the arc sine loses digits.
+        return threshold * (1 + SLACK) + TINY if threshold < self.largest / 2 else math.inf
 
     def fits(self, types: list[pa.DataType]) -> bool:
         return super().fits(types) and (len(types) == 2 or pt.is_nested(types[0]))

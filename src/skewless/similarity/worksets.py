@@ -28,6 +28,7 @@ WORKSETS = "worksets"
 POINTS_KEY = b"skewless.points"
 SLACK = 1e-9  # relative: rounding must not rule a pair out
 ROWS_AT_ONCE = 4096
+THINNED_MOST = 4096  # new worksets: the driver compares each with all that stay, in half a second
 ALL = np.uint64(0)
 NEVER = np.iinfo(np.int64).min
 
@@ -235,11 +236,11 @@ def thin(
     new = np.flatnonzero(~np.isin(worksets.ids, old))
     before = None if known is None else known.open_ones()
     stays = np.arange(len(new))
-    if isinstance(strategy, S3J):
+    if isinstance(strategy, S3J) and len(new) <= THINNED_MOST:
         centers = take(worksets.centers, new)
         *_, stays = _on_the_fly(spec, centers, before, _most(strategy, rows, centers))
     elif isinstance(strategy, ClusterJoin):
-        stays = stays[: strategy.partitions - (0 if before is None else len(before))]
+        stays = stays[: max(0, strategy.partitions - (0 if before is None else len(before)))]
     is_open = worksets.is_open.copy()
     is_open[new] = False
     is_open[new[stays]] = True

@@ -14,8 +14,6 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skewless.aggregating.accumulate import accumulate
-from skewless.aggregating.finish import finish
 from skewless.aggregating.runtime import AggregateRuntime
 from skewless.aggregating.spec import (
     Accumulated,
@@ -24,7 +22,7 @@ from skewless.aggregating.spec import (
     FinishPlan,
     RowsArrived,
 )
-from skewless.joining.runtime import CACHE
+from skewless.spark.aggregate_task import accumulate_task, finish_task
 from skewless.spark.described import Steps, with_steps
 from skewless.spark.query import BatchDriver, Clock, Json, per_instance
 from skewless.spark.sinks import Moves, Sink
@@ -61,7 +59,7 @@ def accumulated(
     session: SparkSession, spec: AggregateSpec, plan: AccumulatePlan
 ) -> list[Accumulated]:
     """Have every instance make its partial results."""
-    function = telling_task(partial(accumulate, spec, plan, cache=CACHE))
+    function = telling_task(partial(accumulate_task, spec, plan))
     told = per_instance(session, plan.instances, function, ARRIVAL_SCHEMA).collect()
     return [Accumulated.from_json(json.loads(row[0])) for row in told]
 
@@ -73,5 +71,5 @@ def results(
     if plan is None:
         nothing: list[Any] = []
         return session.createDataFrame(nothing, schema)
-    function = instances_task(partial(finish, spec, plan, cache=CACHE))
+    function = instances_task(partial(finish_task, spec, plan))
     return per_instance(session, plan.instances, function, schema)

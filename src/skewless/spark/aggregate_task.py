@@ -1,4 +1,4 @@
-"""The first step of an aggregation in a Spark task, which has a grouper by its number."""
+"""The steps of an aggregation inside Spark's tasks: what they know there, and not on the driver."""
 
 from __future__ import annotations
 
@@ -7,8 +7,17 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
+from skewless.aggregating.accumulate import accumulate
+from skewless.aggregating.finish import finish
 from skewless.aggregating.ingest import ingest_rows
-from skewless.aggregating.spec import AggregateSpec, RowsArrived
+from skewless.aggregating.spec import (
+    Accumulated,
+    AccumulatePlan,
+    AggregateSpec,
+    FinishPlan,
+    RowsArrived,
+)
+from skewless.joining.runtime import CACHE
 from skewless.routing import Grouping
 
 
@@ -19,6 +28,16 @@ def ingest_task(
     root: str,
     batches: Iterator[pa.RecordBatch],
 ) -> Iterator[RowsArrived]:
+    """The grouper of a task goes by its number."""
     context = TaskContext.get()
     task = 0 if context is None else context.partitionId()
     return ingest_rows(batches, spec, grouping, instances, task, root)
+
+
+def accumulate_task(spec: AggregateSpec, plan: AccumulatePlan, instance: int) -> Accumulated:
+    """With the segments that this worker has mapped before."""
+    return accumulate(spec, plan, instance, CACHE)
+
+
+def finish_task(spec: AggregateSpec, plan: FinishPlan, instance: int) -> Iterator[pa.RecordBatch]:
+    return finish(spec, plan, instance, CACHE)

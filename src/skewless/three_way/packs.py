@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skewless.joining import keys
@@ -171,7 +172,7 @@ class TakenApart:
     kind: PackKind
     hubs: StoredRun
     partners: StoredRun
-    begins: Ints
+    begins: npt.NDArray[np.int32]
 
     @staticmethod
     def of(spec: ThreeSpec, kind: PackKind, run: StoredRun) -> TakenApart:
@@ -180,12 +181,12 @@ class TakenApart:
         columns = [c.values for c in lists]
         times = columns[spec.streams[kind.partner].time].view(pa.int64()).to_numpy()
         hubs = StoredRun(run.hashes, run.times, run.columns[:width])
-        begins = lists[0].offsets.to_numpy().astype(np.int64)
+        begins = lists[0].offsets.to_numpy()
         return TakenApart(spec, kind, hubs, StoredRun(NO_HASHES, times, columns), begins)
 
     def each(self, packs: Ints) -> tuple[Ints, Ints]:
         """Each partner in some packs: (which of the packs, where it lies)."""
-        first, last = self.begins[packs], self.begins[packs + 1]
+        first, last = (self.begins[at].astype(np.int64) for at in (packs, packs + 1))
         members = int((last - first).sum())
         within, places, *_ = expand_ranges(frozen(first), frozen(last), 0, 0, members)
         return within, places

@@ -14,8 +14,11 @@ from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentCache
 from skewless.three_way.bindings import Bound, StoredRun
 from skewless.three_way.packs import PackKind, kinds_of
-from skewless.three_way.shares import A_LOOK, WHOLE, Share, counted, cut
+from skewless.three_way.shares import WHOLE, Share, counted, cut
 from skewless.three_way.spec import STREAMS, Edge, Hop, Tally, ThreePlan, ThreeSpec
+
+A_LOOK = 1000  # to look into a run costs as much as so many of its rows
+FEW_ROWS = 5000  # merging so many with a run costs as much as taking columns of what is found there
 
 
 def layout_of(spec: ThreeSpec) -> dict[str, tuple[pa.Schema, int]]:
@@ -32,7 +35,7 @@ def layout_of(spec: ThreeSpec) -> dict[str, tuple[pa.Schema, int]]:
 @dataclass(frozen=True)
 class Meeting:
     """New rows, and the runs in which they look for partners: an instance's part of the rows, or,
-    where few rows meet many runs, all rows and a `share` of the pairs that are found."""
+    where rows are few, all of them and a `share` of the pairs that are found."""
 
     rows: list[Bound]
     runs: list[StoredRun]
@@ -91,14 +94,14 @@ class Shelf:
 
     def _meeting(self, new: int, edge: Edge, segments: list[SegmentInfo], share: Share) -> Meeting:
         arrived = sum(s.rows for s in self._arrived(self._spec.side_name(new, edge)))
-        dealt = arrived > A_LOOK * len(segments)
+        dealt = arrived > FEW_ROWS
         rows = self.new_rows(new, edge, *(share if dealt else WHOLE))
         return Meeting(list(rows), self._runs(segments, WHOLE), WHOLE if dealt else share)
 
     def _runs(self, segments: list[SegmentInfo], share: Share) -> list[StoredRun]:
         """A share of some segments."""
         mine = []
-        for number, begin, end in cut(share, [s.rows for s in segments]):
+        for number, begin, end in cut(share, [s.rows for s in segments], A_LOOK):
             run = self._run(segments[number])
             mine.append(run if end - begin == len(run) else run.slice(begin, end))
         return mine
