@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.errors import ArgumentError
+from skewless.spark.interpreter import check_workers
 from skewless.state.files import qualify
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Described(ABC):
         """
         if self.isStreaming:
             raise ArgumentError("toDF", "streaming inputs", "used on static ones; see writeStream")
+        check_workers(self.sparkSession)
         if workdir is None:
             root = tempfile.mkdtemp(prefix="skewless-")
             atexit.register(shutil.rmtree, root, ignore_errors=True)

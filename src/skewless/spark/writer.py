@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.errors import ArgumentError, ColumnError
+from skewless.spark.interpreter import check_workers
 from skewless.spark.lock import CheckpointLock
 from skewless.spark.sinks import (
     FILE_FORMATS,
@@ -128,6 +129,7 @@ class ResultWriter:
                 self.option(key, value)
 
     def _start(self, make_sink: Callable[[str, str], Sink]) -> StreamingQuery:
+        check_workers(self._described.sparkSession)
         checkpoint = self._checkpoint()
         root = f"{qualify(checkpoint)}/{STATE_FOLDER}"
         spark_root = f"file://{root}" if os.path.isabs(root) else f"{checkpoint}/{STATE_FOLDER}"

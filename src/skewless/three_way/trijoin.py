@@ -20,7 +20,7 @@ import pyarrow as pa
 from skewless.state.segments import Rows
 from skewless.three_way.bindings import Bound, StoredRun, extend, triples
 from skewless.three_way.packs import PackKind, hub_of, kinds_of, pack, probe_packs, run_of
-from skewless.three_way.shares import Share
+from skewless.three_way.shares import WHOLE, Share
 from skewless.three_way.shelf import Shelf
 from skewless.three_way.spec import STREAMS, Edge, Tally, ThreePlan, ThreeSpec
 
@@ -30,12 +30,7 @@ class Duty:
     """A part of one stream's stored rows."""
 
     stream: int
-    part: int
-    parts: int
-
-    @property
-    def share(self) -> Share:
-        return self.part, self.parts
+    share: Share
 
 
 def duties_of(instance: int, instances: int) -> list[Duty]:
@@ -43,14 +38,14 @@ def duties_of(instance: int, instances: int) -> list[Duty]:
     share the groups.
 
     >>> duties_of(4, 6)
-    [Duty(stream=1, part=1, parts=2)]
+    [Duty(stream=1, share=(1, 2))]
     >>> [d.stream for d in duties_of(0, 2)]
     [0, 2]
     """
     if instances < 3:
-        return [Duty(g, 0, 1) for g in STREAMS if g % instances == instance]
+        return [Duty(g, WHOLE) for g in STREAMS if g % instances == instance]
     group = instance % 3
-    return [Duty(group, instance // 3, len(range(group, instances, 3)))]
+    return [Duty(group, (instance // 3, len(range(group, instances, 3))))]
 
 
 @dataclass

@@ -1,0 +1,39 @@
+"""Whether Spark's Python workers can load this package, asked before any job starts."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+import subprocess
+import sys
+
+from pyspark.sql import SparkSession
+
+from skewless.errors import ArgumentError
+
+
+def check_workers(session: SparkSession) -> None:
+    """Refuse a local session whose workers would fail one by one: Spark starts them with the
+    `python3` of the PATH, which is another one where an environment is used without activating it.
+    On a cluster, or if packages are sent along with the job, only the workers can tell."""
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        return
+    context = session.sparkContext
+    if not (context.master or "").startswith("local") or context._python_includes:
+        return
+    python = shutil.which(context.pythonExec) or context.pythonExec
+    if python != sys.executable and not _loads(python):
+        accepted = (
+            f"set to a Python that has skewless, such as {sys.executable}, "
+            "before the Spark session is made"
+        )
+        raise ArgumentError("PYSPARK_PYTHON", python, accepted)
+
+
+@functools.cache
+def _loads(python: str) -> bool:
+    try:
+        subprocess.run([python, "-c", "import pyarrow, skewless"], check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True

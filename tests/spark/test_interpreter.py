@@ -1,0 +1,88 @@
+"""The Python that Spark starts its workers with: one without the package is refused at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import skewless as sk
+from skewless.errors import ArgumentError
+from skewless.spark.described import Described
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> str:
+    """A real interpreter that finds nothing but the standard library."""
+    script = tmp_path / "bare"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.fixture
+def other_python(tmp_path: Path) -> str:
+    """The same environment by another path."""
+    script = tmp_path / "other"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+def joined(rows: DataFrame) -> Described:
+    right = rows.withColumnRenamed("timestamp", "seen")
+    return sk.join(
+        rows, right, on="value", left_time="timestamp", right_time="seen", within="1 second"
+    )
+
+
+def a_stream(spark: SparkSession) -> DataFrame:
+    return spark.readStream.format("rate").load()
+
+
+def a_table(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame([], "timestamp timestamp, value long")
+
+
+def test_workers_without_the_package_are_refused_before_any_job(
+    spark: SparkSession, bare_python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", bare_python)
+    checkpoint = tmp_path / "state"
+    writer = joined(a_stream(spark)).writeStream.option("checkpointLocation", str(checkpoint))
+    table = joined(a_table(spark))
+    for call in (lambda: writer.format("noop").start(), lambda: table.toDF(str(tmp_path / "work"))):
+        with pytest.raises(ArgumentError) as caught:
+            call()
+        assert caught.value.argument == "PYSPARK_PYTHON"
+        assert bare_python in str(caught.value)
+        assert sys.executable in str(caught.value)
+    assert not checkpoint.exists()
+    assert not (tmp_path / "work").exists()
+
+
+def test_a_missing_interpreter_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "nothing"))
+    with pytest.raises(ArgumentError, match="PYSPARK_PYTHON"):
+        joined(a_table(spark)).toDF()
+
+
+def test_another_interpreter_with_the_package_will_do(
+    spark: SparkSession, other_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", other_python)
+    assert joined(a_table(spark)).toDF().collect() == []
+
+
+def test_packages_sent_along_are_not_looked_for(
+    spark: SparkSession, bare_python: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", bare_python)
+    monkeypatch.setattr(spark.sparkContext, "_python_includes", ["skewless.zip"])
+    with pytest.raises(Exception, match="No module named") as caught:
+        joined(a_table(spark)).toDF().collect()
+    assert not isinstance(caught.value, ArgumentError)
