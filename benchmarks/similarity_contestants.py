@@ -23,6 +23,7 @@ from benchmarks.contestants import CHECKPOINT
 from benchmarks.data import SIDES
 from benchmarks.measure import Json, batch_figures
 from benchmarks.session import CORES, drain, read_side, start_session
+from skewless.joining.runtime import CACHE
 from skewless.model import BatchReport, OutputColumn, Side
 from skewless.similarity.ingest import ingest_vectors
 from skewless.similarity.instance import run_similarity
@@ -130,6 +131,8 @@ def _batch(
         for arrival in ingest_vectors(table.to_batches(), spec, strategy, side, root)
     ]
     plan = runtime.plan(number, arrivals)
+    for segment in (*plan.old, *plan.new):  # else the first instance would map them for all
+        CACHE.rows(runtime.folder, segment, spec.side(segment.side).time)
     for instance in range(plan.instances):
         for _ in run_similarity(spec, plan, strategy, instance):
             pass
