@@ -5,6 +5,7 @@ Spark, so that the work of every instance can be told as if it had a core of its
 
 from __future__ import annotations
 
+import gc
 import math
 import statistics
 import tempfile
@@ -99,6 +100,7 @@ def core_case(parameters: Json) -> Json:
     small = replace(case, rows=40, windows=1)
     for name in parameters["strategies"]:
         core(small, STRATEGIES[name])  # loops are compiled, files read
+    gc.freeze()  # as in Spark's workers: loaded libraries are not to be searched
     results = {name: core(case, STRATEGIES[name]) for name in parameters["strategies"]}
     return {"threshold": case.threshold, "strategies": results}
 
