@@ -33,6 +33,12 @@ def _small_groups_are_for_all_instances() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def early_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two segments are enough to be made one."""
+    monkeypatch.setattr("skewless.state.compaction.FAN_IN", 2)
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores that leaves nothing behind in the working directory."""

@@ -1,9 +1,7 @@
 """Drives the core without Spark, the way the streaming query does: tables are cut into tasks, every
 task ingests, a plan is made, every instance joins, the batch is committed.
 
-What Spark would carry between processes is carried through JSON and pickle here, too. With an
-output folder, the matches are staged as files and published by the commit, so that what a reader
-of that folder sees can be compared to the last row.
+What Spark would carry between processes is carried through JSON and pickle here, too.
 """
 
 from __future__ import annotations
@@ -11,29 +9,21 @@ from __future__ import annotations
 import json
 import pickle
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
-from unittest import mock
 
 import pyarrow as pa
 
-from skewless import faults
 from skewless.balancing.base import Balancing
 from skewless.joining.ingest import ingest
 from skewless.joining.runtime import JoinRuntime, run_instance
-from skewless.model import SIDES, Arrival, BatchPlan, BatchReport, JoinSpec, Side
+from skewless.model import SIDES, Arrival, BatchPlan, BatchReport, Side
 from skewless.routing import Hash, Routing
 from tests.oracle import Answer, Row, Tables, multiset, rows_of
-from tests.staging import published, stage
+from tests.queries import Query
 
 Task = list[pa.RecordBatch]
-
-
-class CrashError(Exception):
-    """The process ends here, as far as the core can tell."""
 
 
 @dataclass(frozen=True)
@@ -75,26 +65,11 @@ class Outcome:
     report: BatchReport | None
 
 
-class Driver:
-    """One query, from its first start on."""
+class Driver(Query):
+    setup_type = Setup
 
-    def __init__(
-        self,
-        root: Path | str,
-        spec: JoinSpec,
-        setup: Setup | None = None,
-        *,
-        output: Path | None = None,
-        **options: int,
-    ) -> None:
-        self.root, self.spec, self.setup = str(root), spec, setup or Setup()
-        self._output, self._options = output, options
-        self.reopen()
-
-    def reopen(self, setup: Setup | None = None, spec: JoinSpec | None = None) -> None:
-        """Start again from what is on disk; all else is forgotten."""
-        self.setup, self.spec = setup or self.setup, spec or self.spec
-        self.runtime = JoinRuntime(
+    def _started(self) -> JoinRuntime:
+        return JoinRuntime(
             self.root,
             self.spec,
             self.setup.routing,
@@ -102,7 +77,6 @@ class Driver:
             self.setup.slots,
             **self._options,
         )
-        self.runtime.open()
 
     def ingest(self, batch: Batch, *, twice: bool = False) -> list[Arrival]:
         """Have every task store its rows; `twice` as when a task is repeated, and the result of the
@@ -128,7 +102,6 @@ class Driver:
         return result
 
     def run(self, batch_id: int, batch: Batch, *, twice: bool = False) -> Outcome:
-        """One batch from beginning to end, or nothing if it was committed before."""
         if self.runtime.is_done(batch_id):
             return Outcome(Counter(), None)
         arrivals = self.ingest(batch, twice=twice)
@@ -142,15 +115,8 @@ class Driver:
     def run_all(self, batches: Sequence[Batch], **options: Any) -> list[Outcome]:
         return [self.run(number, batch, **options) for number, batch in enumerate(batches)]
 
-    def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
-        if self._output is None:
-            return []
-        schema = self.spec.output_schema()
-        return stage(self.runtime.folder, batch_id, parts, schema, self._output)
-
     def published(self) -> Counter[Row]:
-        """What a reader of the output folder sees."""
-        return multiset(rows_of(published(self._output, self.spec.output_schema())))
+        return multiset(rows_of(super().published()))
 
 
 def assert_right(outcomes: Sequence[Outcome], expected: Sequence[Answer]) -> None:
@@ -169,18 +135,3 @@ def assert_right(outcomes: Sequence[Outcome], expected: Sequence[Answer]) -> Non
         )
         assert told == answer, f"batch {number}"
         assert report.matches == answer.rows.total()
-
-
-@contextmanager
-def crash_at(point: str, visits: int = 1) -> Iterator[None]:
-    """End the work when a point of the commit protocol is reached for the nth time."""
-    left = visits
-
-    def reach(name: str, batch_id: int = -1) -> None:
-        nonlocal left
-        left -= name == point
-        if name == point and left == 0:
-            raise CrashError(f"{point} in batch {batch_id}")
-
-    with mock.patch.object(faults, "reach", reach):
-        yield

@@ -7,7 +7,6 @@ import json
 import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -18,7 +17,6 @@ from skewless.aggregating.runtime import AggregateRuntime
 from skewless.aggregating.spec import (
     Accumulated,
     AccumulatePlan,
-    AggregateSpec,
     FinishPlan,
     Mode,
     RowsArrived,
@@ -26,7 +24,7 @@ from skewless.aggregating.spec import (
 from skewless.model import BatchReport
 from skewless.routing import BatchAware, Grouping
 from skewless.state.segments import SegmentCache
-from tests.staging import published, stage
+from tests.queries import Query
 
 Task = list[pa.RecordBatch]
 Batch = Sequence[Task]
@@ -49,25 +47,11 @@ class Outcome:
     report: BatchReport | None
 
 
-class AggregateDriver:
-    """One query, from its first start on."""
+class AggregateDriver(Query):
+    setup_type = Setup
 
-    def __init__(
-        self,
-        root: Path | str,
-        spec: AggregateSpec,
-        setup: Setup | None = None,
-        output: Path | None = None,
-        **options: int,
-    ) -> None:
-        self.root, self.spec, self.setup = str(root), spec, setup or Setup()
-        self._output, self._options = output, options
-        self.reopen()
-
-    def reopen(self, setup: Setup | None = None) -> None:
-        """Start again from what is on disk; all else is forgotten."""
-        self.setup = setup or self.setup
-        self.runtime = AggregateRuntime(
+    def _started(self) -> AggregateRuntime:
+        return AggregateRuntime(
             self.root,
             self.spec,
             self.setup.grouping,
@@ -75,7 +59,6 @@ class AggregateDriver:
             self.setup.mode,
             **self._options,
         )
-        self.runtime.open()
 
     def ingest(self, batch: Batch, *, twice: bool = False) -> list[RowsArrived]:
         found: list[RowsArrived] = []
@@ -110,7 +93,6 @@ class AggregateDriver:
         return found
 
     def run(self, batch_id: int, batch: Batch, *, twice: bool = False) -> Outcome:
-        """One batch from beginning to end, or nothing if it was committed before."""
         schema = self.spec.output_schema()
         if self.runtime.is_done(batch_id):
             return Outcome(schema.empty_table(), None)
@@ -122,13 +104,3 @@ class AggregateDriver:
         moves = self._stage(batch_id, parts)
         report = self.runtime.commit(plan, finishing, arrivals, told, moves)
         return Outcome(pa.Table.from_batches([b for p in parts for b in p], schema), report)
-
-    def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
-        if self._output is None:
-            return []
-        schema = self.spec.output_schema()
-        return stage(self.runtime.folder, batch_id, parts, schema, self._output)
-
-    def published(self) -> pa.Table:
-        """What a reader of the output folder sees."""
-        return published(self._output, self.spec.output_schema())

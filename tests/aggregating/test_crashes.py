@@ -4,7 +4,7 @@ again, and readers of the output folder see every closed window once and none tw
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import cached_property
@@ -23,7 +23,6 @@ from skewless.errors import StateDamagedError
 from skewless.routing import BatchAware, Grouping, KeyGrouping, PdStream, ShuffleGrouping
 from skewless.state import compaction
 from skewless.state.commits import CommitLog
-from skewless.state.files import Folder
 from tests.aggregating.driver import AggregateDriver, Batch, Setup
 from tests.aggregating.oracle import Answer, Question, Results, answers, assert_alike, results_of
 from tests.aggregating.strategies import (
@@ -34,8 +33,21 @@ from tests.aggregating.strategies import (
     questions,
     spec_of,
 )
-from tests.driver import CrashError, crash_at
-from tests.joining.test_crashes import COMMITTED_FROM, OFTEN, POINTS
+from tests.crashes import (
+    COMMITTED_FROM,
+    DAMAGES,
+    OFTEN,
+    POINTS,
+    Crash,
+    CrashError,
+    assert_nothing_is_left_over,
+    assert_three_commits_are_kept,
+    crash_at,
+    files_in,
+    leave_rubbish,
+    run_through,
+    truncate,
+)
 from tests.strategies import examples
 
 CRASHED_BATCH = 4
@@ -108,24 +120,6 @@ STORY = story()
 ALL = len(STORY.batches)
 
 
-@pytest.fixture
-def early_compaction() -> Iterator[None]:
-    with mock.patch.object(compaction, "FAN_IN", 2):
-        yield
-
-
-def assert_nothing_is_left_over(folder: Folder) -> None:
-    log = CommitLog(folder)
-    referred = {name for batch_id in log.batch_ids() for name in log.read(batch_id).files}
-    assert referred
-    assert files_in(folder, AggregateRuntime.durable) == referred
-    assert files_in(folder, AggregateRuntime.transient) == set()
-
-
-def files_in(folder: Folder, parts: Sequence[str]) -> set[str]:
-    return {f"{part}/{name}" for part in parts for name in folder.list(part)}
-
-
 def rows_routed(driver: AggregateDriver) -> int:
     """How many rows the groupers of the last commit remember."""
     last, setup = driver.runtime.last, driver.setup
@@ -162,7 +156,7 @@ def test_a_crash_at(grouping: Grouping, point: str, visit: int, tmp_path: Path) 
     assert rows_routed(driver) == sum(b.num_rows for batch in STORY.batches for (b,) in batch)
     assert files_in(driver.runtime.folder, driver.runtime.transient) == set()
     driver.reopen(Setup(KeyGrouping(), 2))
-    assert_nothing_is_left_over(driver.runtime.folder)
+    assert_nothing_is_left_over(driver)
     STORY.assert_published(driver, ALL)
 
 
@@ -185,24 +179,16 @@ def stories(draw: st.DrawFn) -> Story:
     return Story(question, spec, draw(batches_of(spec)))
 
 
-def check_any_crashes(story: Story, setups: list[Setup], crashes: list) -> None:
-    """Each crash is (batch, point, visit). One that is never reached does not happen."""
+def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
     batches = len(story.batches)
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(compaction, "FAN_IN", 2):
         root, starts = Path(folder), iter(setups)
         driver = AggregateDriver(root / "state", story.spec, next(starts), output=root / "out")
-        for number, batch in enumerate(story.batches):
-            for _, point, visit in [crash for crash in crashes if crash[0] == number]:
-                try:
-                    with crash_at(point, visit):
-                        driver.run(number, batch)
-                except CrashError:
-                    driver.reopen(next(starts))
-            driver.run(number, batch)
+        run_through(driver, story.batches, crashes, starts)
         story.assert_published(driver, batches)
         driver.reopen()
         story.assert_published(driver, batches)
-        assert_nothing_is_left_over(driver.runtime.folder)
+        assert_nothing_is_left_over(driver)
 
 
 CRASHES = st.lists(
@@ -213,7 +199,7 @@ SETUPS = st.lists(st.builds(Setup, GROUPINGS, st.integers(1, 5)), min_size=7, ma
 
 @examples(12)
 @given(stories(), SETUPS, CRASHES)
-def test_any_crashes(story: Story, setups: list[Setup], crashes: list) -> None:
+def test_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
     check_any_crashes(story, setups, crashes)
 
 
@@ -221,28 +207,11 @@ def test_any_crashes(story: Story, setups: list[Setup], crashes: list) -> None:
 @pytest.mark.timeout(3600)
 @examples(2000)
 @given(stories(), SETUPS, CRASHES)
-def test_any_crashes_at_length(story: Story, setups: list[Setup], crashes: list) -> None:
+def test_any_crashes_at_length(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
     check_any_crashes(story, setups, crashes)
 
 
 # Damage, leftovers and retention.
-
-
-def truncate(file: Path) -> None:
-    file.write_bytes(file.read_bytes()[:-1])
-
-
-def alter(file: Path) -> None:
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(bytes(data))
-
-
-DAMAGES = {
-    "missing": (Path.unlink, "is missing"),
-    "truncated": (truncate, "was truncated or altered"),
-    "altered": (alter, "was truncated or altered"),
-}
 
 
 @pytest.mark.parametrize(("damage", "told"), DAMAGES.values(), ids=DAMAGES.keys())
@@ -296,17 +265,14 @@ def test_leftovers_of_crashes_are_removed_when_the_query_opens(tmp_path: Path) -
     driver = AggregateDriver(tmp_path, STORY.spec, Setup(PdStream(), 3))
     driver.run(0, STORY.batches[0])
     before = files_in(driver.runtime.folder, driver.runtime.durable)
-    for part in (*AggregateRuntime.durable, *AggregateRuntime.transient):
-        (tmp_path / part / "of-a-crash").write_bytes(b"half a file")
-    (tmp_path / "reports" / "000000000001-x").mkdir()
-    (tmp_path / "reports" / "000000000001-x" / "0.json").write_bytes(b"{}")
+    leave_rubbish(driver)
     driver.reopen()
     assert files_in(driver.runtime.folder, driver.runtime.durable) == before
-    assert_nothing_is_left_over(driver.runtime.folder)
+    assert_nothing_is_left_over(driver)
     for number, batch in enumerate(STORY.batches[1:], 1):
         driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
     driver.reopen()
-    assert_nothing_is_left_over(driver.runtime.folder)
+    assert_nothing_is_left_over(driver)
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -315,14 +281,7 @@ def test_old_commits_go_with_their_groupers_and_partial_results(
     grouping: Grouping, tmp_path: Path
 ) -> None:
     driver = AggregateDriver(tmp_path, STORY.spec, Setup(grouping, 3), keep_commits=3)
-    log, folder = CommitLog(driver.runtime.folder), driver.runtime.folder
-    listed: list[set[str]] = []
-    for number, batch in enumerate(STORY.batches):
-        driver.run(number, batch)
-        listed.append(log.read(number).files)
-        assert log.batch_ids() == list(range(number + 1))[-3:]
-        assert files_in(folder, AggregateRuntime.durable) == set().union(*listed[-3:])
-        assert files_in(folder, AggregateRuntime.transient) == set()
+    listed = assert_three_commits_are_kept(driver, STORY.batches)
     gone = set().union(*listed) - set().union(*listed[-3:])
     assert {name.partition("/")[0] for name in gone} == set(AggregateRuntime.durable)
 

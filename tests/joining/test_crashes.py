@@ -13,23 +13,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless import faults
-from skewless.joining.ingest import PROBES
-from skewless.joining.lifecycle import REPORTS, STAGED
 from skewless.routing import Broadcast, ContRand, Hash
 from skewless.state import compaction
-from skewless.state.commits import CommitLog
-from skewless.state.segments import SEGMENTS
-from tests.driver import Batch, CrashError, Driver, Setup, crash_at
+from tests.crashes import (
+    COMMITTED_FROM,
+    OFTEN,
+    POINTS,
+    Crash,
+    CrashError,
+    assert_nothing_is_left_over,
+    crash_at,
+    run_through,
+)
+from tests.driver import Batch, Driver, Setup
 from tests.oracle import Question, answers
 from tests.strategies import BANDS, EQUALITIES, Case, cases, examples, setups, spec_of
 
-OF_SPARK = {"batch.begun", "sink.begun", "sink.staged"}
-POINTS = [point for point in faults.POINTS if point not in OF_SPARK]
-COMMITTED_FROM = POINTS.index("commit.written")
 CRASHED_BATCH = 4
-OFTEN = {"segment.begun", "segment.written", "instance.begun", "instance.joined",
-         "compaction.written", "instance.reported", "publish.one"}  # fmt: skip
 VISITS = [(point, visit) for point in POINTS for visit in ((1, 2) if point in OFTEN else (1,))]
 
 
@@ -67,13 +67,6 @@ def everything(case: Case) -> Counter:
     return sum((answer.rows for answer in case.answers()), Counter())
 
 
-def assert_nothing_is_left_over(driver: Driver) -> None:
-    folder, log = driver.runtime.folder, CommitLog(driver.runtime.folder)
-    referred = {s.name for batch_id in log.batch_ids() for s in log.read(batch_id).segments}
-    assert {f"{SEGMENTS}/{name}" for name in folder.list(SEGMENTS)} == referred
-    assert [name for part in (PROBES, REPORTS, STAGED) for name in folder.list(part)] == []
-
-
 @pytest.mark.parametrize("case", [EQUALITY, BAND], ids=["equality", "band"])
 @pytest.mark.parametrize(("point", "visit"), VISITS)
 def test_a_crash_at(point: str, case: Case, visit: int, tmp_path: Path) -> None:
@@ -98,20 +91,11 @@ def test_a_crash_at(point: str, case: Case, visit: int, tmp_path: Path) -> None:
         assert driver.published() == sum(expected, Counter())
 
 
-def check_any_crashes(case: Case, setups: list[Setup], crashes: list[tuple[int, str, int]]) -> None:
-    """Each crash is (batch, point, visit). One that is never reached does not happen."""
+def check_any_crashes(case: Case, setups: list[Setup], crashes: list[Crash]) -> None:
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(compaction, "FAN_IN", 2):
-        root = Path(folder)
-        starts = iter(setups)
+        root, starts = Path(folder), iter(setups)
         driver = Driver(root / "state", case.spec, next(starts), output=root / "out")
-        for number, batch in enumerate(case.batches):
-            for _, point, visit in [crash for crash in crashes if crash[0] == number]:
-                try:
-                    with crash_at(point, visit):
-                        driver.run(number, batch)
-                except CrashError:
-                    driver.reopen(next(starts))
-            driver.run(number, batch)
+        run_through(driver, case.batches, crashes, starts)
         assert driver.published() == everything(case)
         driver.reopen()
         assert driver.published() == everything(case)

@@ -30,7 +30,8 @@ from skewless.state.commits import COMMITS, CommitLog
 from skewless.state.files import Folder
 from skewless.state.history import HISTORY, read_reports
 from skewless.state.segments import SEGMENTS, SegmentCache
-from tests.driver import Batch, CrashError, Driver, Outcome, Setup, crash_at
+from tests.crashes import CrashError, crash_at
+from tests.driver import Batch, Driver, Outcome, Setup
 from tests.oracle import Question, nested_loops
 from tests.strategies import EQUALITIES, spec_of
 

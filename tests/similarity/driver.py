@@ -8,7 +8,6 @@ import pickle
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -16,10 +15,10 @@ from skewless.model import BatchReport
 from skewless.similarity.ingest import ingest_vectors
 from skewless.similarity.instance import run_similarity
 from skewless.similarity.runtime import SimilarityRuntime
-from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, VectorArrival
+from skewless.similarity.spec import SimilarityPlan, VectorArrival
 from skewless.similarity.strategies import S3J, SimilarityStrategy
 from tests.oracle import Row, multiset, rows_of
-from tests.staging import published, stage
+from tests.queries import Query
 
 Task = list[pa.RecordBatch]
 Batch = dict[str, Sequence[Task]]  # per side its tasks
@@ -42,28 +41,13 @@ class Outcome:
     table: pa.Table | None = None
 
 
-class SimilarityDriver:
-    """One query, from its first start on."""
+class SimilarityDriver(Query):
+    setup_type = Setup
 
-    def __init__(
-        self,
-        root: Path | str,
-        spec: SimilaritySpec,
-        setup: Setup | None = None,
-        output: Path | None = None,
-        **options: int,
-    ) -> None:
-        self.root, self.spec, self.setup = str(root), spec, setup or Setup()
-        self._output, self._options = output, options
-        self.reopen()
-
-    def reopen(self, setup: Setup | None = None) -> None:
-        """Start again from what is on disk; all else is forgotten."""
-        self.setup = setup or self.setup
-        self.runtime = SimilarityRuntime(
+    def _started(self) -> SimilarityRuntime:
+        return SimilarityRuntime(
             self.root, self.spec, self.setup.strategy, self.setup.instances, **self._options
         )
-        self.runtime.open()
 
     def ingest(self, batch: Batch, *, twice: bool = False) -> list[VectorArrival]:
         found: list[VectorArrival] = []
@@ -88,7 +72,6 @@ class SimilarityDriver:
         return parts
 
     def run(self, batch_id: int, batch: Batch, *, twice: bool = False) -> Outcome:
-        """One batch from beginning to end, or nothing if it was committed before."""
         if self.runtime.is_done(batch_id):
             return Outcome(Counter(), None)
         arrivals = self.ingest(batch, twice=twice)
@@ -99,13 +82,3 @@ class SimilarityDriver:
         found = [result for part in parts for result in part]
         table = pa.Table.from_batches(found, self.spec.output_schema())
         return Outcome(multiset(rows_of(table)), report, table)
-
-    def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
-        if self._output is None:
-            return []
-        schema = self.spec.output_schema()
-        return stage(self.runtime.folder, batch_id, parts, schema, self._output)
-
-    def published(self) -> pa.Table:
-        """What a reader of the output folder sees."""
-        return published(self._output, self.spec.output_schema())

@@ -25,13 +25,19 @@ from skewless.similarity.strategies import S3J, BruteForce, ClusterJoin, Similar
 from skewless.similarity.worksets import WORKSETS
 from skewless.state import compaction
 from skewless.state.commits import CommitLog
-from tests.aggregating.test_crashes import DAMAGES, files_in
-from tests.driver import CrashError, crash_at
-from tests.joining.test_crashes import (
+from tests.crashes import (
     COMMITTED_FROM,
+    DAMAGES,
     OFTEN,
     POINTS,
+    Crash,
+    CrashError,
     assert_nothing_is_left_over,
+    assert_three_commits_are_kept,
+    crash_at,
+    files_in,
+    leave_rubbish,
+    run_through,
 )
 from tests.oracle import rows_of
 from tests.similarity.driver import Batch, Setup, SimilarityDriver
@@ -141,12 +147,6 @@ def piled(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("skewless.similarity.worksets.new_ids", multiples)
 
 
-@pytest.fixture
-def early_compaction() -> object:
-    with mock.patch.object(compaction, "FAN_IN", 2):
-        yield
-
-
 def driver_of(folder: Path, name: str, **options: int) -> SimilarityDriver:
     story, strategy = JOINS[name]
     setup = Setup(strategy, INSTANCES)
@@ -182,12 +182,8 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def assert_only_listed_files(driver: SimilarityDriver) -> None:
-    assert_nothing_is_left_over(driver)  # type: ignore[arg-type]
-    log = CommitLog(driver.runtime.folder)
-    listed: set[str] = set().union(*(log.read(number).files for number in log.batch_ids()))
-    found = files_in(driver.runtime.folder, SimilarityRuntime.durable)
-    assert found == listed
-    assert any(name.startswith(WORKSETS) for name in found)
+    assert_nothing_is_left_over(driver)
+    assert driver.runtime.folder.list(WORKSETS)
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -238,23 +234,15 @@ def stories(draw: st.DrawFn) -> tuple[Story, list[Setup]]:
     return found, [Setup(strategy, draw(st.integers(1, 5))) for _ in range(7)]
 
 
-def check_any_crashes(story: Story, setups: list[Setup], crashes: list) -> None:
-    """Each crash is (batch, point, visit). One that is never reached does not happen."""
+def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(compaction, "FAN_IN", 2):
         root, starts = Path(folder), iter(setups)
         driver = SimilarityDriver(root / "state", story.spec, next(starts), root / "out")
-        for number, batch in enumerate(story.batches):
-            for _, point, visit in [crash for crash in crashes if crash[0] == number]:
-                try:
-                    with crash_at(point, visit):
-                        driver.run(number, batch)
-                except CrashError:
-                    driver.reopen(next(starts))
-            driver.run(number, batch)
+        run_through(driver, story.batches, crashes, starts)
         assert story.published(driver) == story.until(len(story.batches))
         driver.reopen()
         assert story.published(driver) == story.until(len(story.batches))
-        assert_nothing_is_left_over(driver)  # type: ignore[arg-type]
+        assert_nothing_is_left_over(driver)
 
 
 ANY_CRASHES = st.lists(
@@ -264,7 +252,7 @@ ANY_CRASHES = st.lists(
 
 @examples(25)
 @given(stories(), ANY_CRASHES)
-def test_any_crashes(drawn: tuple[Story, list[Setup]], crashes: list) -> None:
+def test_any_crashes(drawn: tuple[Story, list[Setup]], crashes: list[Crash]) -> None:
     check_any_crashes(*drawn, crashes)
 
 
@@ -272,7 +260,7 @@ def test_any_crashes(drawn: tuple[Story, list[Setup]], crashes: list) -> None:
 @pytest.mark.timeout(3600)
 @examples(3000)
 @given(stories(), ANY_CRASHES)
-def test_any_crashes_at_length(drawn: tuple[Story, list[Setup]], crashes: list) -> None:
+def test_any_crashes_at_length(drawn: tuple[Story, list[Setup]], crashes: list[Crash]) -> None:
     check_any_crashes(*drawn, crashes)
 
 
@@ -284,12 +272,8 @@ def test_leftovers_are_removed_when_the_query_opens(name: str, tmp_path: Path) -
     story = JOINS[name][0]
     driver = driver_of(tmp_path, name)
     driver.run(0, story.batches[0])
-    state = tmp_path / "state"
     before = files_in(driver.runtime.folder, SimilarityRuntime.durable)
-    for part in (*SimilarityRuntime.durable, *SimilarityRuntime.transient):
-        (state / part / "of-a-crash").write_bytes(b"half a file")
-    (state / "reports" / "000000000001-x").mkdir()
-    (state / "reports" / "000000000001-x" / "0.json").write_bytes(b"{}")
+    leave_rubbish(driver)
     driver.reopen()
     assert files_in(driver.runtime.folder, SimilarityRuntime.durable) == before
     assert_only_listed_files(driver)
@@ -375,13 +359,8 @@ def test_any_kept_commit_can_be_gone_back_to(name: str, tmp_path: Path) -> None:
     """Restoring a checkpoint to an earlier batch by deleting what came after it."""
     story = JOINS[name][0]
     driver = driver_of(tmp_path, name, keep_commits=3)
-    log, listed = CommitLog(driver.runtime.folder), []
-    for number, batch in enumerate(story.batches):
-        driver.run(number, batch)
-        listed.append(log.read(number).files)
-        assert log.batch_ids() == list(range(number + 1))[-3:]
-        found = files_in(driver.runtime.folder, SimilarityRuntime.durable)
-        assert found == set().union(*listed[-3:])
+    assert_three_commits_are_kept(driver, story.batches)
+    log = CommitLog(driver.runtime.folder)
     for number in (ALL - 1, ALL - 2):
         log.delete(number)
     driver.reopen(replace(driver.setup, instances=2))

@@ -29,7 +29,7 @@ from skewless.similarity.worksets import (
     write_worksets,
 )
 from skewless.state.files import Folder
-from tests.aggregating.test_crashes import DAMAGES
+from tests.crashes import DAMAGES
 from tests.similarity.driver import Setup, SimilarityDriver
 from tests.similarity.oracle import OneRow, Question
 from tests.similarity.test_metrics import VALUES as ANY_VALUES

@@ -1,6 +1,6 @@
 """An aggregation in a process of its own, to be killed.
 
-    python aggregate_crash_child.py '{"folder": …, "grouping": "PdStream"}'
+    python aggregate_crash_child.py '{"folder": …, "way": "PdStream"}'
 
 It aggregates all files in `in/`. A file `started` says that its session runs, `done` is its last
 sign of life.
@@ -8,17 +8,13 @@ sign of life.
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import skewless as sk
-from skewless.state import compaction
-from tests.spark.crash_child import FAN_IN, start_session
+from tests.spark.crash_child import run_once
 from tests.spark.support import FileStream, keyed_tables, mixed, run
 
 AGGS: dict[str, object] = {
@@ -30,7 +26,7 @@ AGGS: dict[str, object] = {
 SIZE_S, SLIDE_S, LATE_S = 20, 10, 2
 
 
-def tables(first: int, last: int) -> list[pa.Table]:
+def tables(_: str, first: int, last: int) -> list[pa.Table]:
     """Batches of ten seconds in which most rows are of one key."""
     batches = [
         [(7 if i % 3 else k, t) for i, (k, t) in enumerate(mixed(b, 45, 5, 1))]
@@ -39,14 +35,15 @@ def tables(first: int, last: int) -> list[pa.Table]:
     return keyed_tables("left", batches)
 
 
-def source(folder: Path) -> FileStream:
-    return FileStream(folder / "in", keyed_tables("left", [[]])[0].schema)
+def sources(folder: Path) -> list[FileStream]:
+    """The one stream, without any files yet."""
+    return [FileStream(folder / "in", keyed_tables("left", [[]])[0].schema)]
 
 
 def aggregate_all(session: SparkSession, folder: Path, grouping: str) -> Path:
     """Work on all files there are; the folder of the results."""
     result = sk.aggregate(
-        source(folder).read(session),
+        *(source.read(session) for source in sources(folder)),
         "k",
         AGGS,
         time="at",
@@ -58,14 +55,5 @@ def aggregate_all(session: SparkSession, folder: Path, grouping: str) -> Path:
     return run(result.select("window.start", "k", *AGGS), folder)
 
 
-def main(config: dict[str, Any]) -> None:
-    folder = Path(config["folder"])
-    compaction.FAN_IN = FAN_IN
-    session = start_session(config)
-    (folder / "started").touch()
-    aggregate_all(session, folder, config["grouping"])
-    (folder / "done").touch()
-
-
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    run_once(aggregate_all)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,18 @@ def fail_once(markers: str) -> None:
 
     join.ingest = ingest_then_fail
     query.run_instance = join_then_fail
+
+
+def run_once(run_all: Callable[[SparkSession, Path, str], Path]) -> None:
+    """The whole life of the other children: all the files there are, in the `way` asked for. A file
+    `started` says that the session runs, `done` is the last sign of life."""
+    config = json.loads(sys.argv[1])
+    folder = Path(config["folder"])
+    compaction.FAN_IN = FAN_IN
+    session = start_session(config)
+    (folder / "started").touch()
+    run_all(session, folder, config["way"])
+    (folder / "done").touch()
 
 
 def main(config: dict[str, Any]) -> None:

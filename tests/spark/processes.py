@@ -18,7 +18,7 @@ import pyarrow as pa
 from tests.spark.support import FileStream, keyed_tables, mixed
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPT = Path(__file__).with_name("crash_child.py")
+SCRIPTS = Path(__file__).parent
 PATIENCE_S = 180
 
 Pair = tuple[FileStream, FileStream]
@@ -43,8 +43,9 @@ def streams(folder: Path, early: int, later: int) -> Pair:
 
 @contextmanager
 def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
-    """A child in a process group of its own. Whatever is left of it at the end is killed."""
-    folder = Path(config["folder"])
+    """A child in a process group of its own; `script` says which. Whatever is left of it at the end
+    is killed."""
+    folder, script = Path(config["folder"]), SCRIPTS / config.get("script", "crash_child.py")
     for sign in ("started", "armed", "done"):
         (folder / sign).unlink(missing_ok=True)
     places = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
@@ -52,7 +53,7 @@ def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
     settings["PYTHONPATH"] = os.pathsep.join(places)
     with (folder / "child.log").open("ab") as log:
         process = psutil.Popen(
-            [sys.executable, str(SCRIPT), json.dumps(config)],
+            [sys.executable, str(script), json.dumps(config)],
             env=settings | environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,

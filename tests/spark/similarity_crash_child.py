@@ -1,6 +1,6 @@
 """A similarity join in a process of its own, to be killed.
 
-    python similarity_crash_child.py '{"folder": …, "strategy": "S3J of places"}'
+    python similarity_crash_child.py '{"folder": …, "way": "S3J of places"}'
 
 It joins all files in `left/` and `right/`. A file `started` says that its session runs, `done` is
 its last sign of life.
@@ -8,18 +8,14 @@ its last sign of life.
 
 from __future__ import annotations
 
-import json
-import sys
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import skewless as sk
 from skewless.similarity.strategies import SimilarityStrategy
-from skewless.state import compaction
-from tests.spark.crash_child import FAN_IN, start_session
+from tests.spark.crash_child import run_once
 from tests.spark.support import TIMESTAMP, FileStream, at, mixed, run
 
 # Places change after every batch that was not perfectly even: kills come in the midst of moves.
@@ -70,14 +66,5 @@ def join_all(session: SparkSession, folder: Path, strategy: str) -> Path:
     return run(joined.select("a", "b"), folder)
 
 
-def main(config: dict[str, Any]) -> None:
-    folder = Path(config["folder"])
-    compaction.FAN_IN = FAN_IN
-    session = start_session(config)
-    (folder / "started").touch()
-    join_all(session, folder, config["strategy"])
-    (folder / "done").touch()
-
-
 if __name__ == "__main__":
-    main(json.loads(sys.argv[1]))
+    run_once(join_all)

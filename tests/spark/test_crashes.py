@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import random
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +9,9 @@ from pyspark.sql import SparkSession
 
 from skewless.errors import CheckpointInUseError
 from skewless.faults import POINTS
-from tests.spark.crash_child import FAN_IN, JOIN
+from skewless.joining.runtime import JoinRuntime
+from tests.spark.crash_child import JOIN
+from tests.spark.killed import KILLS, chance_told, killed_sometime, nothing_is_left_over
 from tests.spark.processes import Pair, child, kill_tree, streams, tables, wait_for
 from tests.spark.support import (
     assert_same,
@@ -32,9 +31,7 @@ TELLING = (
 )
 
 
-@pytest.fixture(autouse=True)
-def early_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("skewless.state.compaction.FAN_IN", FAN_IN)
+pytestmark = pytest.mark.usefixtures("early_compaction")
 
 
 def finish_here(spark: SparkSession, folder: Path, pair: Pair) -> None:
@@ -48,17 +45,7 @@ def finish_here(spark: SparkSession, folder: Path, pair: Pair) -> None:
     assert expected.total() > 100
     assert_same(read_parquet(out), expected)
     assert all(file.name.startswith("batch-") for file in out.rglob("*"))
-    nothing_is_left_over(folder / "checkpoint" / "skewless")
-
-
-def nothing_is_left_over(state: Path) -> None:
-    """All segments are listed in a commit, and nothing of a batch remains."""
-    commits = [json.loads(file.read_text()) for file in (state / "commits").glob("*.json")]
-    listed = {Path(s["name"]).name for c in commits for s in c["content"]["segments"]}
-    assert {file.name for file in (state / "segments").iterdir()} == listed
-    for name in ("probes", "reports", "staged"):
-        assert [p for p in (state / name).rglob("*") if p.is_file()] == []
-    assert [p.name for p in state.rglob(".*")] == []
+    nothing_is_left_over(folder / "checkpoint" / "skewless", JoinRuntime)
 
 
 def kill_at(spark: SparkSession, folder: Path, point: str) -> None:
@@ -92,31 +79,11 @@ def test_kill_at_every_other(spark: SparkSession, tmp_path: Path, point: str) ->
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("number", range(5))
 def test_kills_at_random_moments(spark: SparkSession, tmp_path: Path, number: int) -> None:
-    """Ten kills on one checkpoint: some while the query starts, most after a few more batches. The
-    seed replays the moments, as far as a machine can."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"the seed of the moments is {seed}")
-    chance = random.Random(seed)
-    pair = streams(tmp_path, early=0, later=0)
-    kills = 0
-    while kills < 10:
+    """Ten kills on one checkpoint."""
+    chance, pair, kills = chance_told(), streams(tmp_path, early=0, later=0), 0
+    while kills < KILLS:
         for stream, side in zip(pair, ("left", "right"), strict=True):
             first = len(stream.tables)
             stream.add(*tables(side, first, first + 8))
-        begun = last_commit(tmp_path)
-        with child({"folder": str(tmp_path), "twice": False}) as process:
-            wait_for(tmp_path / "started", process)
-            more = chance.choice([0, 1, 2, 3, 4, 5])
-            while last_commit(tmp_path) < begun + more and process.poll() is None:
-                time.sleep(0.005)
-            time.sleep(chance.random() * (0.6 if more else 6))
-            finished = (tmp_path / "done").exists()
-            kill_tree(process)
-        kills += not finished
-        print(f"killed after batches {begun + 1} to {last_commit(tmp_path)}")
+        kills += killed_sometime({"folder": str(tmp_path), "twice": False}, chance)
     finish_here(spark, tmp_path, pair)
-
-
-def last_commit(folder: Path) -> int:
-    commits = (folder / "checkpoint" / "skewless" / "commits").glob("[0-9]*.json")
-    return max((int(file.stem) for file in commits), default=-1)

@@ -3,8 +3,6 @@ output as one that is not."""
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,29 +11,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skewless.faults import POINTS
-from tests.spark import processes
-from tests.spark.crash_child import FAN_IN
+from skewless.three_way.runtime import ThreeRuntime
 from tests.spark.join3_crash_child import STRATEGIES, WITHIN_S, join_all, sources, tables
-from tests.spark.processes import child, kill_tree, wait_for
+from tests.spark.killed import TELLING, Story
 from tests.spark.support import (
     FileStream,
     Rows,
-    assert_same,
     bound,
     duck,
     multiset,
-    read_parquet,
 )
-from tests.spark.test_crashes import last_commit, nothing_is_left_over
-
-TELLING = ("commit.begun", "commit.written", "instance.reported")
-
-
-@pytest.fixture(autouse=True)
-def of_three_way_joins(monkeypatch: pytest.MonkeyPatch) -> None:
-    script = Path(__file__).with_name("join3_crash_child.py")
-    monkeypatch.setattr(processes, "SCRIPT", script)
-    monkeypatch.setattr("skewless.state.compaction.FAN_IN", FAN_IN)
 
 
 def expected_of(streams: Sequence[FileStream]) -> Rows:
@@ -51,43 +36,15 @@ def expected_of(streams: Sequence[FileStream]) -> Rows:
     return multiset(connection.execute(query).fetchall())
 
 
-def add(streams: Sequence[FileStream], batches: int) -> None:
-    for stream in streams:
-        first = len(stream.tables)
-        stream.add(*tables(stream.folder.name, first, first + batches))
-
-
-def finish_here(
-    spark: SparkSession, folder: Path, streams: Sequence[FileStream], strategy: str
-) -> None:
-    """Run what is left in this process, and compare all with the oracle."""
-    out = join_all(spark, folder, strategy)
-    expected = expected_of(streams)
-    assert expected.total() > 500
-    assert_same(read_parquet(out), expected)
-    assert all(file.name.startswith("batch-") for file in out.rglob("*"))
-    nothing_is_left_over(folder / "checkpoint" / "skewless")
-
-
-def kill_at(spark: SparkSession, folder: Path, points: Sequence[str], strategy: str) -> None:
-    """One checkpoint, one kill per point: a child takes two more batches and is stopped there."""
-    streams = sources(folder)
-    add(streams, 3)
-    join_all(spark, folder, strategy)
-    for number, point in enumerate(points):
-        add(streams, 2)
-        marker = folder / f"marker-{number}"
-        config = {"folder": str(folder), "strategy": strategy}
-        with child(config, SKEWLESS_PAUSE_AT=f"{point}={marker}") as process:
-            wait_for(marker, process)
-            assert not (folder / "done").exists()
-            kill_tree(process)
-    finish_here(spark, folder, streams, strategy)
+STORY = Story(
+    "join3_crash_child.py", ThreeRuntime, sources, tables, join_all, expected_of, at_least=500
+)
+pytestmark = pytest.mark.usefixtures("early_compaction")
 
 
 @pytest.mark.slow
 def test_kills_at_commits_and_reports(spark: SparkSession, tmp_path: Path) -> None:
-    kill_at(spark, tmp_path, TELLING, "TriJoin")
+    STORY.kill_at(spark, tmp_path, TELLING, "TriJoin")
 
 
 @pytest.mark.slow
@@ -97,31 +54,11 @@ def test_kills_at_commits_and_reports(spark: SparkSession, tmp_path: Path) -> No
 def test_kill_at_every_other(
     spark: SparkSession, tmp_path: Path, point: str, strategy: str
 ) -> None:
-    kill_at(spark, tmp_path, [point], strategy)
+    STORY.kill_at(spark, tmp_path, [point], strategy)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 def test_kills_at_random_moments(spark: SparkSession, tmp_path: Path, strategy: str) -> None:
-    """Ten kills on one checkpoint: some while the query starts, most after a few more batches. The
-    seed replays the moments, as far as a machine can."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"the seed of the moments is {seed}")
-    chance = random.Random(seed)
-    streams = sources(tmp_path)
-    kills = 0
-    while kills < 10:
-        add(streams, 8)
-        begun = last_commit(tmp_path)
-        with child({"folder": str(tmp_path), "strategy": strategy}) as process:
-            wait_for(tmp_path / "started", process)
-            more = chance.choice([0, 1, 2, 3, 4, 5])
-            while last_commit(tmp_path) < begun + more and process.poll() is None:
-                time.sleep(0.005)
-            time.sleep(chance.random() * (0.6 if more else 6))
-            finished = (tmp_path / "done").exists()
-            kill_tree(process)
-        kills += not finished
-        print(f"killed after batches {begun + 1} to {last_commit(tmp_path)}")
-    finish_here(spark, tmp_path, streams, strategy)
+    STORY.kill_at_random_moments(spark, tmp_path, strategy)

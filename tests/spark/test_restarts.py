@@ -24,11 +24,7 @@ from tests.spark.support import (
     run,
 )
 
-
-@pytest.fixture(autouse=True)
-def early_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plans are made in this process, so that two generations are enough to be compacted."""
-    monkeypatch.setattr("skewless.state.compaction.FAN_IN", 2)
+pytestmark = pytest.mark.usefixtures("early_compaction")
 
 
 STEPS: list[dict[str, Any]] = [

@@ -17,7 +17,7 @@ from skewless.state import publish as publish_module
 from skewless.state.commits import Commit
 from skewless.state.files import Folder
 from skewless.state.publish import publish
-from tests.driver import CrashError, crash_at
+from tests.crashes import CrashError, crash_at
 
 EMPTY = Commit(0, 0, {"left": None, "right": None}, 1, 1, "Hash", ())
 

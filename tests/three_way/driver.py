@@ -8,7 +8,6 @@ import pickle
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -16,10 +15,10 @@ from skewless.model import BatchReport
 from skewless.three_way.ingest import ingest_stream
 from skewless.three_way.instance import run_pairs, run_three
 from skewless.three_way.runtime import ThreeRuntime
-from skewless.three_way.spec import STREAMS, StreamArrival, ThreePlan, ThreeSpec, Told
+from skewless.three_way.spec import STREAMS, StreamArrival, ThreePlan, Told
 from skewless.three_way.strategies import AutoThree, ThreeStrategy
 from tests.oracle import Row, multiset, rows_of
-from tests.staging import published, stage
+from tests.queries import Query
 
 Task = list[pa.RecordBatch]
 Batch = Sequence[Sequence[Task]]  # per stream its tasks
@@ -41,28 +40,13 @@ class Outcome:
     report: BatchReport | None
 
 
-class ThreeDriver:
-    """One query, from its first start on."""
+class ThreeDriver(Query):
+    setup_type = Setup
 
-    def __init__(
-        self,
-        root: Path | str,
-        spec: ThreeSpec,
-        setup: Setup | None = None,
-        output: Path | None = None,
-        **options: int,
-    ) -> None:
-        self.root, self.spec, self.setup = str(root), spec, setup or Setup()
-        self._output, self._options = output, options
-        self.reopen()
-
-    def reopen(self, setup: Setup | None = None) -> None:
-        """Start again from what is on disk; all else is forgotten."""
-        self.setup = setup or self.setup
-        self.runtime = ThreeRuntime(
+    def _started(self) -> ThreeRuntime:
+        return ThreeRuntime(
             self.root, self.spec, self.setup.strategy, self.setup.instances, **self._options
         )
-        self.runtime.open()
 
     def ingest(self, batch: Batch, *, twice: bool = False) -> list[StreamArrival]:
         found: list[StreamArrival] = []
@@ -87,7 +71,6 @@ class ThreeDriver:
         return parts
 
     def run(self, batch_id: int, batch: Batch, *, twice: bool = False) -> Outcome:
-        """One batch from beginning to end, or nothing if it was committed before."""
         if self.runtime.is_done(batch_id):
             return Outcome(Counter(), None)
         arrivals = self.ingest(batch, twice=twice)
@@ -108,12 +91,5 @@ class ThreeDriver:
         rows = [row for part in parts for result in part for row in rows_of(result)]
         return Outcome(multiset(rows), report)
 
-    def _stage(self, batch_id: int, parts: list[list[pa.RecordBatch]]) -> list[tuple[str, str]]:
-        if self._output is None:
-            return []
-        schema = self.spec.output_schema()
-        return stage(self.runtime.folder, batch_id, parts, schema, self._output)
-
     def published(self) -> Counter[Row]:
-        """What a reader of the output folder sees."""
-        return multiset(rows_of(published(self._output, self.spec.output_schema())))
+        return multiset(rows_of(super().published()))

@@ -27,13 +27,19 @@ from skewless.three_way.packs import kinds_of
 from skewless.three_way.runtime import ThreeRuntime
 from skewless.three_way.spec import STREAMS, ThreeSpec
 from skewless.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
-from tests.aggregating.test_crashes import DAMAGES, files_in
-from tests.driver import CrashError, crash_at
-from tests.joining.test_crashes import (
+from tests.crashes import (
     COMMITTED_FROM,
+    DAMAGES,
     OFTEN,
     POINTS,
+    Crash,
+    CrashError,
     assert_nothing_is_left_over,
+    assert_three_commits_are_kept,
+    crash_at,
+    files_in,
+    leave_rubbish,
+    run_through,
 )
 from tests.oracle import Row
 from tests.strategies import examples
@@ -140,12 +146,6 @@ CRASHES = [
 ]
 
 
-@pytest.fixture
-def early_compaction() -> object:
-    with mock.patch.object(compaction, "FAN_IN", 2):
-        yield
-
-
 def started_again(setup: Setup) -> Setup:
     """What may be changed at a restart, changed."""
     strategy = TriJoin(packing=False) if isinstance(setup.strategy, TriJoin) else setup.strategy
@@ -224,9 +224,8 @@ def stories(draw: st.DrawFn) -> tuple[Story, list[Setup]]:
     return Story(case.question, case.spec, batches), [first, *starts]
 
 
-def check_any_crashes(story: Story, setups: list[Setup], crashes: list) -> None:
-    """Each crash is (batch, point, visit). One that is never reached does not happen. A join that
-    may choose keeps other pairs in every batch."""
+def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
+    """A join that may choose keeps other pairs in every batch."""
     choices = itertools.cycle([*kinds_of(story.spec), None])
 
     def decide(self: KeepChooser, *_: object) -> list[object]:
@@ -240,14 +239,7 @@ def check_any_crashes(story: Story, setups: list[Setup], crashes: list) -> None:
     ):
         root, starts = Path(folder), iter(setups)
         driver = ThreeDriver(root / "state", story.spec, next(starts), root / "out")
-        for number, batch in enumerate(story.batches):
-            for _, point, visit in [crash for crash in crashes if crash[0] == number]:
-                try:
-                    with crash_at(point, visit):
-                        driver.run(number, batch)
-                except CrashError:
-                    driver.reopen(next(starts))
-            driver.run(number, batch)
+        run_through(driver, story.batches, crashes, starts)
         assert driver.published() == story.until(len(story.batches))
         driver.reopen()
         assert driver.published() == story.until(len(story.batches))
@@ -261,7 +253,7 @@ ANY_CRASHES = st.lists(
 
 @examples(20)
 @given(stories(), ANY_CRASHES)
-def test_any_crashes(drawn: tuple[Story, list[Setup]], crashes: list) -> None:
+def test_any_crashes(drawn: tuple[Story, list[Setup]], crashes: list[Crash]) -> None:
     check_any_crashes(*drawn, crashes)
 
 
@@ -269,7 +261,7 @@ def test_any_crashes(drawn: tuple[Story, list[Setup]], crashes: list) -> None:
 @pytest.mark.timeout(3600)
 @examples(3000)
 @given(stories(), ANY_CRASHES)
-def test_any_crashes_at_length(drawn: tuple[Story, list[Setup]], crashes: list) -> None:
+def test_any_crashes_at_length(drawn: tuple[Story, list[Setup]], crashes: list[Crash]) -> None:
     check_any_crashes(*drawn, crashes)
 
 
@@ -282,10 +274,7 @@ def test_leftovers_are_removed_when_the_query_opens(name: str, tmp_path: Path) -
     driver = ThreeDriver(tmp_path, story.spec, Setup(strategy, 3))
     driver.run(0, story.batches[0])
     before = files_in(driver.runtime.folder, ThreeRuntime.durable)
-    for part in (*ThreeRuntime.durable, *ThreeRuntime.transient):
-        (tmp_path / part / "of-a-crash").write_bytes(b"half a file")
-    (tmp_path / "reports" / "000000000001-x").mkdir()
-    (tmp_path / "reports" / "000000000001-x" / "0.json").write_bytes(b"{}")
+    leave_rubbish(driver)
     driver.reopen()
     assert files_in(driver.runtime.folder, ThreeRuntime.durable) == before
     assert_nothing_is_left_over(driver)
@@ -346,12 +335,8 @@ def test_any_kept_commit_can_be_gone_back_to(name: str, tmp_path: Path) -> None:
     """Restoring a checkpoint to an earlier batch by deleting what came after it."""
     story, strategy = INTERMEDIATE[name]
     driver = ThreeDriver(tmp_path, story.spec, Setup(strategy, 3), keep_commits=3)
-    log, listed = CommitLog(driver.runtime.folder), []
-    for number, batch in enumerate(story.batches):
-        driver.run(number, batch)
-        listed.append(log.read(number).files)
-        assert log.batch_ids() == list(range(number + 1))[-3:]
-        assert files_in(driver.runtime.folder, ThreeRuntime.durable) == set().union(*listed[-3:])
+    assert_three_commits_are_kept(driver, story.batches)
+    log = CommitLog(driver.runtime.folder)
     for number in (ALL - 1, ALL - 2):
         log.delete(number)
     driver.reopen(Setup(strategy, 2))

@@ -1,0 +1,115 @@
+"""Crashes without Spark: work ends at a point of the commit protocol, and a query starts again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from skewless import faults
+from skewless.state.commits import CommitLog
+from skewless.state.files import Folder
+from tests.queries import Query
+
+OF_SPARK = {"batch.begun", "sink.begun", "sink.staged"}
+POINTS = [point for point in faults.POINTS if point not in OF_SPARK]
+COMMITTED_FROM = POINTS.index("commit.written")
+OFTEN = {"segment.begun", "segment.written", "instance.begun", "instance.joined",
+         "compaction.written", "instance.reported", "publish.one"}  # fmt: skip
+
+Crash = tuple[int, str, int]  # the batch, the point, and at which visit of it
+
+
+class CrashError(Exception):
+    """The process ends here, as far as the core can tell."""
+
+
+@contextmanager
+def crash_at(point: str, visits: int = 1) -> Iterator[None]:
+    """End the work when a point of the commit protocol is reached for the nth time."""
+    left = visits
+
+    def reach(name: str, batch_id: int = -1) -> None:
+        nonlocal left
+        left -= name == point
+        if name == point and left == 0:
+            raise CrashError(f"{point} in batch {batch_id}")
+
+    with mock.patch.object(faults, "reach", reach):
+        yield
+
+
+def run_through(
+    query: Query, batches: Sequence[Any], crashes: Sequence[Crash], starts: Iterator[Any]
+) -> None:
+    """All batches in spite of all crashes, with a new setup after each. A crash that is never
+    reached does not happen."""
+    for number, batch in enumerate(batches):
+        for _, point, visit in [crash for crash in crashes if crash[0] == number]:
+            try:
+                with crash_at(point, visit):
+                    query.run(number, batch)
+            except CrashError:
+                query.reopen(next(starts))
+        query.run(number, batch)
+
+
+# What is in the folder of the state.
+
+
+def files_in(folder: Folder, parts: Sequence[str]) -> set[str]:
+    return {f"{part}/{name}" for part in parts for name in folder.list(part)}
+
+
+def listed_files(folder: Folder) -> set[str]:
+    """Those that a commit refers to."""
+    log = CommitLog(folder)
+    return {name for batch_id in log.batch_ids() for name in log.read(batch_id).files}
+
+
+def assert_nothing_is_left_over(query: Query) -> None:
+    """All files are listed in a commit, and nothing of a batch remains."""
+    runtime = query.runtime
+    assert files_in(runtime.folder, runtime.durable) == listed_files(runtime.folder)
+    assert files_in(runtime.folder, runtime.transient) == set()
+
+
+def leave_rubbish(query: Query) -> None:
+    """What a crash may leave in any folder."""
+    state = Path(query.runtime.folder.root)
+    for part in (*query.runtime.durable, *query.runtime.transient):
+        (state / part / "of-a-crash").write_bytes(b"half a file")
+    (state / "reports" / "000000000001-x").mkdir()
+    (state / "reports" / "000000000001-x" / "0.json").write_bytes(b"{}")
+
+
+def assert_three_commits_are_kept(query: Query, batches: Sequence[Any]) -> list[set[str]]:
+    """Run all batches: there are the last three commits, and just the files of these. The files of
+    every commit are returned."""
+    log, listed = CommitLog(query.runtime.folder), []
+    for number, batch in enumerate(batches):
+        query.run(number, batch)
+        listed.append(log.read(number).files)
+        assert log.batch_ids() == list(range(number + 1))[-3:]
+        assert listed_files(query.runtime.folder) == set().union(*listed[-3:])
+        assert_nothing_is_left_over(query)
+    return listed
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+def alter(file: Path) -> None:
+    data = bytearray(file.read_bytes())
+    data[len(data) // 2] ^= 1
+    file.write_bytes(bytes(data))
+
+
+DAMAGES = {
+    "missing": (Path.unlink, "is missing"),
+    "truncated": (truncate, "was truncated or altered"),
+    "altered": (alter, "was truncated or altered"),
+}
