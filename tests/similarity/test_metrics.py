@@ -136,6 +136,38 @@ def test_near_pairs_are_those_whose_distance_is(metric: str, data: st.DataObject
 
 
 @METRIC_NAMES
+@pytest.mark.parametrize("product_from", [1, 16])
+@examples(60)
+@given(st.data())
+def test_centers_within_bounds_and_the_nearest(
+    metric: str, product_from: int, data: st.DataObject
+) -> None:
+    """By loops as by matrix products: no center within its bound is left out, and no more are told
+    than rounding excuses; the nearest one is, as far as rounding lets one see."""
+    values, centers = (
+        data.draw(st.lists(NEAR_VALUES[metric], min_size=1, max_size=6)) for _ in range(2)
+    )
+    of, count = METRICS[metric], len(values)
+    between = by_pairs(metric, [*values, *centers])[:count, count:]
+    drawn = [data.draw(st.sampled_from(between[:, j].tolist())) for j in range(len(centers))]
+    bounds = np.array([np.nextafter(b, data.draw(st.sampled_from([-1.0, b, 1e30]))) for b in drawn])
+    a, b = (of.points([column_of(metric, points)]) for points in (values, centers))
+    with mock.patch.object(metrics, "PRODUCT_FROM", product_from):
+        rows, numbers = of.within(a, b, bounds)
+        found, distances = of.nearest(a, b)
+        error = of.cross_error(a, b)
+    told = np.zeros(between.shape, np.bool_)
+    told[rows, numbers] = True
+    assert len(rows) == told.sum(), "a pair came twice"
+    assert told[between <= bounds].all()
+    slack = 3 * error + 1e-12 * (1 + between.max())
+    assert not told[between > bounds + slack].any()
+    chosen = between[np.arange(count), found]
+    np.testing.assert_allclose(distances, chosen, rtol=0, atol=slack)
+    assert (chosen <= between.min(axis=1) + slack + TEXTBOOK_SLACK.get(metric, 0.0)).all()
+
+
+@METRIC_NAMES
 def test_is_not_zero_for_everything(metric: str) -> None:
     a, b = ([1, 2], [5]) if metric == "jaccard" else ([1.0, 2.0], [-3.0, 4.0])
     assert by_pairs(metric, [a, b])[0, 1] > 0.1

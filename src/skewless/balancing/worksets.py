@@ -12,6 +12,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+
 
 @dataclass(frozen=True)
 class WorksetLoad:
@@ -41,36 +46,33 @@ def balance_worksets(
     >>> balance_worksets([WorksetLoad(1, 0, 6), WorksetLoad(2, 0, 4), WorksetLoad(3, 1, 2)], 2)
     [WorksetMove(id=2, source=0, target=1, benefit=8.0)]
     """
-    by_id = {w.id: w for w in worksets}
-    loads = [0.0] * instances
-    for w in by_id.values():
-        loads[w.instance] += w.load
-    mean = sum(loads) / instances
-    place = {w.id: w.instance for w in by_id.values()}
-    removable = [w for w in by_id.values() if 0 < w.load <= mean]
-    aside: set[int] = set()
+    every = sorted(worksets, key=lambda w: w.id)
+    if not every:
+        return []
+    weights = np.array([w.load for w in every], np.float64)
+    place = np.array([w.instance for w in every], np.int64)
+    loads: Floats = np.bincount(place, weights, minlength=instances).astype(np.float64)
+    mean = float(loads.sum()) / instances
+    removable = (weights > 0) & (weights <= mean)
     moves: list[WorksetMove] = []
     while True:
-        best = max(
-            ((_gain(loads[place[w.id]], -w.load, mean), -w.id, w) for w in removable
-             if w.id not in aside and loads[place[w.id]] > mean),
-            default=None,
-        )  # fmt: skip
-        if best is None or best[0] <= 0:
+        here = loads[place]
+        leaving = np.where(removable & (here > mean), _gain(here, -weights, mean), 0.0)
+        best = int(leaving.argmax())
+        if leaving[best] <= 0:
             return moves
-        leaving, _, w = best
-        coming, negated = max((_gain(loads[u], w.load, mean), -u) for u in range(instances))
-        target = -negated
-        gained = leaving + coming - cost_per_row * w.rows
-        aside.add(w.id)
+        removable[best] = False
+        coming = _gain(loads, weights[best], mean)
+        source, target = int(place[best]), int(coming.argmax())
+        gained = float(leaving[best] + coming[target]) - cost_per_row * every[best].rows
         if loads[target] >= mean or gained <= 0:
             continue
-        moves.append(WorksetMove(w.id, place[w.id], target, gained))
-        loads[place[w.id]] -= w.load
-        loads[target] += w.load
-        place[w.id] = target
+        moves.append(WorksetMove(every[best].id, source, target, gained))
+        loads[source] -= weights[best]
+        loads[target] += weights[best]
+        place[best] = target
 
 
-def _gain(load: float, change: float, mean: float) -> float:
-    """How much nearer to the mean a load comes."""
-    return abs(load - mean) - abs(load + change - mean)
+def _gain(loads: Floats, changes: Floats | float, mean: float) -> Floats:
+    """How much nearer to the mean loads come."""
+    return np.asarray(np.abs(loads - mean) - np.abs(loads + changes - mean))

@@ -19,6 +19,7 @@ from skewless.joining.kernels import Ints, expand_ranges, frozen
 from skewless.similarity.points import Flags, Matrix, Points, Sets, matrix, matrix_of, sets_of
 
 Floats = npt.NDArray[np.float64]
+FloatOrFloats = Any  # a number, or an array of numbers
 
 PRODUCT_FROM = 16  # elements
 VANISHING = np.float32(1e-30)  # squares below lose their digits in single precision
@@ -90,6 +91,18 @@ class Metric(ABC):
         """How far distances that `cross` gives may be off, beyond the last digits."""
         return 0.0
 
+    def nearest(self, a: Points, b: Points) -> tuple[Ints, Floats]:
+        """The nearest row of b for each of a, and its distance, as precise as `cross`."""
+        apart = self.cross(a, b)
+        found = apart.argmin(axis=1)
+        return found, apart[np.arange(len(apart)), found]
+
+    def within(self, a: Points, b: Points, bounds: Floats) -> tuple[Ints, Ints]:
+        """Pairs (row of a, row of b) that are not further apart than the row of b allows: all of
+        them, and perhaps some for which that is a matter of `cross_error`."""
+        rows, numbers = np.nonzero(self.cross(a, b) <= bounds + 2 * self.cross_error(a, b))
+        return rows, numbers
+
 
 def _is_number(kind: pa.DataType) -> bool:
     return bool(pt.is_integer(kind) or pt.is_floating(kind) or pt.is_decimal(kind))
@@ -120,7 +133,7 @@ class VectorMetric(Metric):
     def near(
         self, a: Points, rows: Ints, b: Points, first: Ints, last: Ints, threshold: float
     ) -> Iterator[tuple[Ints, Ints, Floats]]:
-        x, y, limit = frozen(matrix(a)), frozen(matrix(b)), self._limit(threshold)
+        x, y, limit = frozen(matrix(a)), frozen(matrix(b)), float(self._limit(threshold))
         ranges = frozen(rows), frozen(first), frozen(last)
         at = skip = 0
         while at < len(rows):
@@ -129,10 +142,12 @@ class VectorMetric(Metric):
             )
             yield found, partners, distances
 
-    def _limit(self, threshold: float) -> float:
+    def _limit(self, threshold: FloatOrFloats) -> FloatOrFloats:
         """Pairs whose `_bound` is larger are further apart than the threshold, rounding included:
         that is known before the root, and what comes after it, is computed."""
-        return threshold * threshold * (1 + SLACK) + TINY if self._code == EUCLIDEAN else math.inf
+        if self._code == EUCLIDEAN:
+            return threshold * threshold * (1 + SLACK) + TINY
+        return threshold + math.inf
 
     def cross(self, a: Points, b: Points) -> Matrix:
         x, y = matrix(a), matrix(b)
@@ -141,6 +156,21 @@ class VectorMetric(Metric):
             return np.asarray(np.sqrt(np.maximum(squares, 0.0)))
         found: Matrix = _cross(self._code, x, y)
         return found
+
+    def nearest(self, a: Points, b: Points) -> tuple[Ints, Floats]:
+        x, y = matrix(a), matrix(b)
+        if self._is_product(x):
+            return super().nearest(a, b)
+        found, distances = _nearest(self._code, frozen(x), frozen(y))
+        return found, distances
+
+    def within(self, a: Points, b: Points, bounds: Floats) -> tuple[Ints, Ints]:
+        x, y = matrix(a), matrix(b)
+        if self._is_product(x):
+            return super().within(a, b, bounds)
+        bounds = bounds + 2 * self.cross_error(a, b)
+        rows, numbers = _within(self._code, frozen(x), frozen(y), self._limit(bounds), bounds)
+        return rows, numbers
 
     def cross_error(self, a: Points, b: Points) -> float:
         x, y = matrix(a), matrix(b)
@@ -186,11 +216,10 @@ class Angular(VectorMetric):
     def _code(self) -> int:
         return ANGULAR
 
-    def _limit(self, threshold: float) -> float:
+    def _limit(self, threshold: FloatOrFloats) -> FloatOrFloats:
+        chord = 4 * np.sin(math.pi * threshold / 2) ** 2 * (1 + SLACK) + TINY
         # Of a right angle and more, the chord says too little about the last digits.
-        if threshold >= 0.5:
-            return math.inf
-        return 4 * math.sin(math.pi * threshold / 2) ** 2 * (1 + SLACK) + TINY
+        return np.where(threshold < 0.5, chord, math.inf)
 
     def points(self, columns: list[pa.Array]) -> Points:
         vectors = matrix_of(columns)
@@ -203,16 +232,19 @@ class Angular(VectorMetric):
     def unfit(self, points: Points) -> Flags | None:
         return np.asarray(~np.isfinite(matrix(points)).all(axis=1))
 
+    def _is_product(self, x: Matrix) -> bool:
+        return bool(x.shape[1] >= PRODUCT_FROM)
+
     def cross(self, a: Points, b: Points) -> Matrix:
         x, y = matrix(a), matrix(b)
-        if x.shape[1] < PRODUCT_FROM:
+        if not self._is_product(x):
             return super().cross(a, b)
         return np.asarray(np.arccos(np.clip(x @ y.T, -1.0, 1.0)) / np.pi)
 
     def cross_error(self, a: Points, b: Points) -> float:
         # The arc cosine of a value near 1 that is off by e is off by the root of 2 e.
-        width = matrix(a).shape[1]
-        return math.sqrt(8 * (width + 8) * 2.0**-53) / math.pi if width >= PRODUCT_FROM else 0.0
+        x = matrix(a)
+        return math.sqrt(8 * (x.shape[1] + 8) * 2.0**-53) / math.pi if self._is_product(x) else 0.0
 
     def maybe_near(self, a: Matrix, b: Matrix, threshold: float) -> Flags | None:
         cosines = a.astype(np.float32) @ b.astype(np.float32).T
@@ -234,9 +266,9 @@ class Haversine(VectorMetric):
     def largest(self) -> float:  # type: ignore[override]
         return math.pi * EARTH_RADIUS_M
 
-    def _limit(self, threshold: float) -> float:
+    def _limit(self, threshold: FloatOrFloats) -> FloatOrFloats:
         # Towards the antipode the arc sine loses digits.
-        return threshold * (1 + SLACK) + TINY if threshold < self.largest / 2 else math.inf
+        return np.where(threshold < self.largest / 2, threshold * (1 + SLACK) + TINY, math.inf)
 
     def fits(self, types: list[pa.DataType]) -> bool:
         return super().fits(types) and (len(types) == 2 or pt.is_nested(types[0]))
@@ -408,6 +440,42 @@ def _near(
         at += 1
         skip = 0
     return found[:filled], partners[:filled], distances[:filled], at, 0
+
+
+@_kernel
+def _nearest(code: int, a: Matrix, b: Matrix) -> tuple[Ints, Floats]:
+    """The nearest row of b for each of a. Where the square of a distance grows with it, only one
+    root per row is taken."""
+    found, distances = np.zeros(len(a), np.int64), np.empty(len(a))
+    has_square = code in (ANGULAR, EUCLIDEAN)
+    for i in range(len(a)):
+        least = np.inf
+        for j in range(len(b)):
+            apart = _bound(code, a[i], b[j])
+            if not has_square:
+                if apart > least * (1 + SLACK):
+                    continue
+                apart = _distance(code, a[i], b[j])
+            if apart < least:
+                least, found[i] = apart, j
+        distances[i] = _distance(code, a[i], b[found[i]])
+    return found, distances
+
+
+@_kernel
+def _within(code: int, a: Matrix, b: Matrix, limits: Floats, bounds: Floats) -> tuple[Ints, Ints]:
+    rows, numbers = np.empty(len(a) + 1, np.int64), np.empty(len(a) + 1, np.int64)
+    filled = 0
+    for i in range(len(a)):
+        for j in range(len(b)):
+            if _bound(code, a[i], b[j]) > limits[j] or _distance(code, a[i], b[j]) > bounds[j]:
+                continue
+            if filled == len(rows):
+                rows = np.concatenate((rows, rows))
+                numbers = np.concatenate((numbers, numbers))
+            rows[filled], numbers[filled] = i, j
+            filled += 1
+    return rows[:filled], numbers[:filled]
 
 
 @_kernel

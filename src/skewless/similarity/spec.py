@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -186,4 +186,5 @@ class Told:
         )
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        # There may be thousands of worksets; `asdict` would take each of them apart.
+        return asdict(replace(self, by_workset=())) | {"by_workset": self.by_workset}

@@ -174,9 +174,7 @@ def nearest(spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[I
     homes, distances = np.empty(len(points), np.int64), np.empty(len(points))
     for begin in range(0, len(points), ROWS_AT_ONCE):
         some = np.arange(begin, min(begin + ROWS_AT_ONCE, len(points)))
-        apart = spec.metric.cross(take(points, some), worksets.centers)
-        homes[some] = apart.argmin(axis=1)
-        distances[some] = apart[np.arange(len(some)), homes[some]]
+        homes[some], distances[some] = spec.metric.nearest(take(points, some), worksets.centers)
     return homes, distances
 
 
@@ -256,11 +254,11 @@ def reached(
         rows = np.repeat(np.arange(len(points)), len(numbers))
         return rows, np.tile(numbers, len(points))
     bound = worksets.reach + spec.threshold
-    bound = bound + SLACK * (1 + bound) + 2 * spec.metric.cross_error(points, worksets.centers)
+    bound = bound + SLACK * (1 + bound)
     found = []
     for begin in range(0, len(points), ROWS_AT_ONCE):
         some = np.arange(begin, min(begin + ROWS_AT_ONCE, len(points)))
-        rows, numbers = np.nonzero(spec.metric.cross(take(points, some), worksets.centers) <= bound)
+        rows, numbers = spec.metric.within(take(points, some), worksets.centers, bound)
         found.append((rows + begin, numbers))
     if not found:
         return np.empty(0, np.int64), np.empty(0, np.int64)
