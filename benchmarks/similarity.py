@@ -149,7 +149,7 @@ class Size:
 
 BASE = Case(Vectors(), 0.01, instances=5, rows=2000, windows=4, batches=2)
 FULL = Size(
-    BASE, tuple(BY_SELECTIVITY), tuple(BY_INSTANCES), (8, 64, 384), 6000, 2000, 10_000, 2, 2
+    BASE, tuple(BY_SELECTIVITY), tuple(BY_INSTANCES), (8, 64, 384), 6000, 2000, 10_000, 10, 10
 )
 QUICK = Size(replace(BASE, rows=400), (0.1, 0.001), (20,), (8,), 800, 300, 600, 1, 1)
 

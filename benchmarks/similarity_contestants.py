@@ -52,7 +52,7 @@ STRATEGIES: dict[str, SimilarityStrategy] = {
     "ClusterJoin": ClusterJoin(500),
     "BruteForce": BruteForce(),
 }
-ATTEMPTS = 2  # of those that are no streams: the best counts
+ATTEMPTS = 5  # of those that are no streams: the best counts
 TILE = 4096  # rows of a product of matrices: all pairs at once would not fit into memory
 
 
