@@ -13,22 +13,17 @@ from skewless.errors import ArgumentError
 from skewless.spark.described import Described
 
 
+def python_of(script: Path, options: str = "") -> str:
+    """This interpreter by another path."""
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {options} "$@"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
 @pytest.fixture
 def bare_python(tmp_path: Path) -> str:
-    """A real interpreter that finds nothing but the standard library."""
-    script = tmp_path / "bare"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" -I -S "$@"\n')
-    script.chmod(0o755)
-    return str(script)
-
-
-@pytest.fixture
-def other_python(tmp_path: Path) -> str:
-    """The same environment by another path."""
-    script = tmp_path / "other"
-    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
-    script.chmod(0o755)
-    return str(script)
+    """One that finds nothing but the standard library."""
+    return python_of(tmp_path / "bare", "-I -S")
 
 
 def joined(rows: DataFrame) -> Described:
@@ -72,9 +67,9 @@ def test_a_missing_interpreter_is_refused(
 
 
 def test_another_interpreter_with_the_package_will_do(
-    spark: SparkSession, other_python: str, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(spark.sparkContext, "pythonExec", other_python)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", python_of(tmp_path / "other"))
     assert joined(a_table(spark)).toDF().collect() == []
 
 
