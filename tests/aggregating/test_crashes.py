@@ -45,6 +45,7 @@ from tests.crashes import (
     crash_at,
     files_in,
     leave_rubbish,
+    listed_files,
     run_through,
     truncate,
 )
@@ -120,6 +121,11 @@ STORY = story()
 ALL = len(STORY.batches)
 
 
+def assert_only_listed_files(driver: AggregateDriver) -> None:
+    assert_nothing_is_left_over(driver)
+    assert listed_files(driver.runtime.folder)
+
+
 def rows_routed(driver: AggregateDriver) -> int:
     """How many rows the groupers of the last commit remember."""
     last, setup = driver.runtime.last, driver.setup
@@ -156,7 +162,7 @@ def test_a_crash_at(grouping: Grouping, point: str, visit: int, tmp_path: Path) 
     assert rows_routed(driver) == sum(b.num_rows for batch in STORY.batches for (b,) in batch)
     assert files_in(driver.runtime.folder, driver.runtime.transient) == set()
     driver.reopen(Setup(KeyGrouping(), 2))
-    assert_nothing_is_left_over(driver)
+    assert_only_listed_files(driver)
     STORY.assert_published(driver, ALL)
 
 
@@ -188,7 +194,7 @@ def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -
         story.assert_published(driver, batches)
         driver.reopen()
         story.assert_published(driver, batches)
-        assert_nothing_is_left_over(driver)
+        assert_only_listed_files(driver)
 
 
 CRASHES = st.lists(
@@ -268,11 +274,11 @@ def test_leftovers_of_crashes_are_removed_when_the_query_opens(tmp_path: Path) -
     leave_rubbish(driver)
     driver.reopen()
     assert files_in(driver.runtime.folder, driver.runtime.durable) == before
-    assert_nothing_is_left_over(driver)
+    assert_only_listed_files(driver)
     for number, batch in enumerate(STORY.batches[1:], 1):
         driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
     driver.reopen()
-    assert_nothing_is_left_over(driver)
+    assert_only_listed_files(driver)
 
 
 @pytest.mark.usefixtures("early_compaction")

@@ -173,11 +173,9 @@ def test_steps_after_it_and_a_view_in_memory(
     assert_same(rows_of(found), rows_of(native.select("window.start", "k", "n")))
 
 
-def test_restarts_with_other_groupings_and_instances(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("early_compaction")
+def test_restarts_with_other_groupings_and_instances(spark: SparkSession, tmp_path: Path) -> None:
     """State made under one grouping and size goes on under any other."""
-    monkeypatch.setattr("skewless.state.compaction.FAN_IN", 2)
     steps = [(sk.BatchAware(least=4), 3), (sk.PdStream(), 2), (sk.PdStream(), 2), (sk.PKG(), 5)]
     tables = some_batches(len(steps))
     source = file_stream(tmp_path / "in", tables[:1])

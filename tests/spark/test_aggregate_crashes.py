@@ -51,7 +51,7 @@ STORY = Story(
     tables,
     aggregate_all,
     expected_of,
-    at_least=10,
+    more_than=9,
 )
 pytestmark = pytest.mark.usefixtures("early_compaction")
 

@@ -26,6 +26,7 @@ from skewless.errors import (
     StateError,
     StateFormatError,
 )
+from tests.crashes import alter
 from tests.spark.support import (
     FileStream,
     assert_same,
@@ -76,12 +77,6 @@ def truncate(file: Path) -> None:
 
 def empty(file: Path) -> None:
     os.truncate(file, 0)
-
-
-def alter(file: Path) -> None:
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
 
 
 @pytest.mark.parametrize("damage", [truncate, empty, alter, Path.unlink])

@@ -221,11 +221,9 @@ def test_foreach_batch_may_read_what_it_likes(
     assert [r.matches for r in history(tmp_path)] == matches
 
 
+@pytest.mark.usefixtures("early_compaction")
 @pytest.mark.parametrize("strategy", [sk.TriJoin(), sk.Tree()], ids=repr)
-def test_restarts_with_other_instances(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strategy: Any
-) -> None:
-    monkeypatch.setattr("skewless.state.compaction.FAN_IN", 2)
+def test_restarts_with_other_instances(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:
     tables = some_batches(4)
     streams = streams_of(tmp_path, tables, 2)
     for instances in (4, 1):

@@ -37,7 +37,7 @@ def expected_of(streams: Sequence[FileStream]) -> Rows:
 
 
 STORY = Story(
-    "join3_crash_child.py", ThreeRuntime, sources, tables, join_all, expected_of, at_least=500
+    "join3_crash_child.py", ThreeRuntime, sources, tables, join_all, expected_of, more_than=500
 )
 pytestmark = pytest.mark.usefixtures("early_compaction")
 

@@ -270,10 +270,8 @@ def in_windows(part: pa.Table, seconds: int) -> pa.Table:
     return part.set_column(1, part.field(1), pa.array(moved, TIMESTAMP))
 
 
-def test_restarts_with_other_instances(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("skewless.state.compaction.FAN_IN", 2)
+@pytest.mark.usefixtures("early_compaction")
+def test_restarts_with_other_instances(spark: SparkSession, tmp_path: Path) -> None:
     made = [[table(side, some_rows(side, b)) for b in range(4)] for side in ("left", "right")]
     streams = [file_stream(tmp_path / side, tables[:2])
                for side, tables in zip(("left", "right"), made, strict=True)]  # fmt: skip

@@ -56,7 +56,7 @@ STORY = Story(
     tables,
     join_all,
     expected_of,
-    at_least=300,
+    more_than=300,
 )
 pytestmark = pytest.mark.usefixtures("early_compaction")
 

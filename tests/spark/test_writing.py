@@ -305,11 +305,9 @@ def test_foreach_batch(tmp_path: Path, joined: sk.Joined, expected: Rows) -> Non
     assert_same(taken[0] + taken[1], expected)
 
 
-def test_foreach_batch_that_takes_little(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("early_compaction")
+def test_foreach_batch_that_takes_little(spark: SparkSession, tmp_path: Path) -> None:
     """What a function does not read is not lost to the state: later batches still join with it."""
-    monkeypatch.setattr("skewless.state.compaction.FAN_IN", 2)
     left, right = keyed_pair(tmp_path, batches=6, rows=30)
     joined = keyed_join(
         left.read(spark), right.read(spark), within="25 seconds", late="60 seconds", instances=3

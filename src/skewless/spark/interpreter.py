@@ -12,11 +12,16 @@ from pyspark.sql import SparkSession
 from skewless.errors import ArgumentError
 
 
+def is_remote(session: SparkSession) -> bool:
+    """Whether all work is done by a server (Spark Connect), and this process only asks for it."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
+
+
 def check_workers(session: SparkSession) -> None:
     """Refuse a local session whose workers would fail one by one: Spark starts them with the
     `python3` of the PATH, which is another one where an environment is used without activating it.
     On a cluster, or if packages are sent along with the job, only the workers can tell."""
-    if type(session).__module__.startswith("pyspark.sql.connect"):
+    if is_remote(session):
         return
     context = session.sparkContext
     if not (context.master or "").startswith("local") or context._python_includes:

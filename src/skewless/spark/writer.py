@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.errors import ArgumentError, ColumnError
-from skewless.spark.interpreter import check_workers
+from skewless.spark.interpreter import check_workers, is_remote
 from skewless.spark.lock import CheckpointLock
 from skewless.spark.sinks import (
     FILE_FORMATS,
@@ -140,7 +140,7 @@ class ResultWriter:
         }
         sink = make_sink(root, spark_root)
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
-        remote = type(self._described.sparkSession).__module__.startswith("pyspark.sql.connect")
+        remote = is_remote(self._described.sparkSession)
         lock = CheckpointLock(Folder(root))
         try:
             driver = self._described.driver(root, sink, self._mode, **keeping)
