@@ -31,11 +31,11 @@ from rich.table import Table
 
 from benchmarks.measure import Json, say
 from benchmarks.tables import Target, console, count, machine, machine_line, verdict
-from skewless.balancing.auto import Auto
-from skewless.balancing.base import Balancing
-from skewless.balancing.fastjoin import FastJoin
-from skewless.balancing.lsstream import LSStream
-from skewless.routing import ContRand, Hash, Routing
+from skewless.placement.balancing.auto import Auto
+from skewless.placement.balancing.base import Balancing
+from skewless.placement.balancing.fastjoin import FastJoin
+from skewless.placement.balancing.lsstream import LSStream
+from skewless.placement.routing import ContRand, Hash, Routing
 from skewless.simulation.cluster import VirtualCluster
 from skewless.simulation.costs import Costs, Scan
 from skewless.simulation.report import BatchFigures, Summary
@@ -297,7 +297,7 @@ def after_changes(strategy: Routing | Balancing, skew: float, instances: int, si
         "extra_probes_per_row": summary.extra_probes_per_row,
         "decisions": summary.accepted,
         "refused": summary.decisions - summary.accepted,
-        "own_keys": max(batch.own_keys for batch in told),
+        "isolated_keys": max(batch.isolated_keys for batch in told),
         "units": max(batch.units for batch in told),
     }
 
@@ -329,7 +329,7 @@ def one_sided(size: Size) -> list[Json]:
                     "worst": max(settled),
                     "migrated_share": summary.migrated_rows / sum(batch.rows for batch in told),
                     "extra_probes_per_row": summary.extra_probes_per_row,
-                    "own_keys": max(batch.own_keys for batch in told),
+                    "isolated_keys": max(batch.isolated_keys for batch in told),
                 }
             )
     return runs
@@ -420,7 +420,7 @@ def _show_thresholds(out: Console, report: Json) -> None:
 
 def _show_evenness(out: Console, report: Json) -> None:
     headings: tuple[str, ...] = (
-        "start", "hot key", "reshuffled", "moved", "extra probes", "decisions", "own", "units"
+        "start", "hot key", "reshuffled", "moved", "extra probes", "decisions", "isolated", "units"
     )  # fmt: skip
     table = _table("busiest/mean from the third batch after a change on", *headings)
     for run in report["evenness"]:
@@ -428,16 +428,16 @@ def _show_evenness(out: Console, report: Json) -> None:
             f"zipf {run['zipf']:g}, {run['instances']} instances, {run['strategy']}",
             *(f"{value:.3f}" for value in run["busiest_over_mean"].values()),
             f"{run['migrated_share']:.1%}", f"{run['extra_probes_per_row']:.2%}",
-            f"{run['decisions']} + {run['refused']}", str(run["own_keys"]), str(run["units"]),
+            f"{run['decisions']} + {run['refused']}", str(run["isolated_keys"]), str(run["units"]),
         )  # fmt: skip
     out.print(table)
-    headings = ("median", "worst batch", "moved", "extra probes", "own")
+    headings = ("median", "worst batch", "moved", "extra probes", "isolated")
     table = _table("busiest/mean with Auto, only the left side skewed", *headings)
     for run in report["one_sided"]:
         table.add_row(
             f"zipf {run['zipf']:g}, {run['instances']} instances",
             f"{run['median']:.3f}", f"{run['worst']:.3f}", f"{run['migrated_share']:.1%}",
-            f"{run['extra_probes_per_row']:.2%}", str(run["own_keys"]),
+            f"{run['extra_probes_per_row']:.2%}", str(run["isolated_keys"]),
         )  # fmt: skip
     out.print(table)
 

@@ -11,8 +11,8 @@ import skewless as sk
 from benchmarks.data import SIDES
 from benchmarks.measure import Json, batch_figures
 from benchmarks.session import drain, read_side, start_session
-from skewless.balancing import Balancing
-from skewless.routing import Routing
+from skewless.placement.balancing import Balancing
+from skewless.placement.routing import Routing
 
 STRATEGIES: dict[str, Routing | Balancing] = {
     "hash": sk.Hash(),

@@ -37,8 +37,9 @@ from rich.table import Table
 
 from benchmarks.measure import Json, say
 from benchmarks.tables import Target, console, count, machine, machine_line, verdict
-from skewless.joining.kernels import frozen, mix_words
-from skewless.routing import (
+from skewless.arrays.hashing import mix_words
+from skewless.arrays.types import frozen
+from skewless.placement.grouping import (
     PKG,
     BatchAware,
     DAGreedy,
@@ -50,7 +51,7 @@ from skewless.routing import (
     ShuffleGrouping,
     WChoices,
 )
-from skewless.routing.grouping_metrics import GroupingMetrics
+from skewless.placement.grouping.metrics import GroupingMetrics
 from skewless.workloads import Flows, Hashtags, ZipfKeys
 
 if TYPE_CHECKING:

@@ -24,21 +24,23 @@ from benchmarks.contestants import CHECKPOINT
 from benchmarks.data import SIDES
 from benchmarks.measure import Json, batch_figures
 from benchmarks.session import CORES, drain, read_side, start_session
-from skewless.joining.runtime import CACHE
-from skewless.model import BatchReport, OutputColumn, Side
-from skewless.similarity.ingest import ingest_vectors
-from skewless.similarity.instance import run_similarity
-from skewless.similarity.metrics import METRICS
-from skewless.similarity.runtime import SimilarityRuntime
-from skewless.similarity.spec import SimilaritySpec, VectorSide
-from skewless.similarity.strategies import (
+from skewless.arrays.types import Side
+from skewless.engine.report import BatchReport
+from skewless.operators.pair import OutputColumn
+from skewless.operators.similarity.ingest import ingest_vectors
+from skewless.operators.similarity.metrics import METRICS
+from skewless.operators.similarity.operator import SimilarityRuntime
+from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
+from skewless.operators.similarity.strategies import (
     S3J,
     AutoSimilarity,
     BruteForce,
     ClusterJoin,
     SimilarityStrategy,
 )
-from skewless.similarity.worksets import read_worksets
+from skewless.operators.similarity.work import run_similarity
+from skewless.operators.similarity.worksets import read_worksets
+from skewless.state.cache import CACHE
 from skewless.workloads import Vectors
 from skewless.workloads.zipf import EPOCH
 

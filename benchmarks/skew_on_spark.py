@@ -31,7 +31,7 @@ from benchmarks.data import DATA, Streams, read_through
 from benchmarks.measure import ContestantError, Json, run_fresh, say
 from benchmarks.session import settings
 from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
-from skewless.model import Floats
+from skewless.arrays.types import Floats
 
 FILE_S = 5.0
 KEYS = 100_000

@@ -22,12 +22,12 @@ import skewless as sk
 from benchmarks.contestants import CHECKPOINT
 from benchmarks.measure import Json, batch_figures
 from benchmarks.session import drain, read_side, start_session
-from skewless.model import BandColumn, JoinSpec, SideSpec
-from skewless.three_way.ingest import ingest_stream
-from skewless.three_way.instance import run_pairs, run_three
-from skewless.three_way.packs import is_pack
-from skewless.three_way.runtime import ThreeRuntime
-from skewless.three_way.spec import (
+from skewless.arrays.types import BandColumn, SideSpec
+from skewless.operators.pair import JoinSpec
+from skewless.operators.three_way.ingest import ingest_stream
+from skewless.operators.three_way.operator import ThreeRuntime
+from skewless.operators.three_way.packs import is_pack
+from skewless.operators.three_way.spec import (
     STREAMS,
     Edge,
     OutputColumn,
@@ -36,7 +36,8 @@ from skewless.three_way.spec import (
     ThreeSpec,
     Told,
 )
-from skewless.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
+from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
+from skewless.operators.three_way.work import run_pairs, run_three
 from skewless.workloads import SixFields
 
 STRATEGIES: dict[str, ThreeStrategy] = {

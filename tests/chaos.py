@@ -8,12 +8,12 @@ from functools import cached_property
 
 import numpy as np
 
-from skewless.balancing.base import Balancing
-from skewless.balancing.changes import Change, Merge, Move, Split
-from skewless.balancing.loads import LoadModel
-from skewless.balancing.placement import CutOf, OwnKey, Placement
-from skewless.balancing.view import View
-from skewless.model import Floats
+from skewless.arrays.types import Floats
+from skewless.placement.balancing.base import Balancing
+from skewless.placement.balancing.changes import Change, Merge, Move, Split
+from skewless.placement.balancing.loads import LoadModel
+from skewless.placement.places import CutOf, IsolatedKey, Placement
+from skewless.placement.balancing.view import View
 
 
 class EverLess(LoadModel):
@@ -50,14 +50,14 @@ class Chaos(Balancing):
         for _ in range(int(rng.integers(0, 4))):
             slot, target = int(rng.integers(placement.slots)), int(rng.integers(view.instances))
             yield Move(slot, int(placement.instance_of[slot]), target, "chance")
-        for own in placement.own:
+        for own in placement.isolated:
             if rng.random() < 0.3:
                 yield Merge(own, int(placement.instance_of[own.slot]), "chance")
         for key in view.keys:
             if rng.random() < 0.7:
                 left, right = (self._some(rng, view.instances) for _ in range(2))
                 of: list[CutOf] = ["stored" if rng.random() < 0.5 else "probers" for _ in range(2)]
-                own = OwnKey(key.hash, key.value, key.slot, left, right, of[0], of[1])
+                own = IsolatedKey(key.hash, key.value, key.slot, left, right, of[0], of[1])
                 yield Split(own, 0, "chance")
 
     def _some(self, rng: np.random.Generator, instances: int) -> tuple[int, ...]:

@@ -26,7 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _small_groups_are_for_all_instances() -> Iterator[None]:
     """Rows are few here; compaction is to be shared as it is where they are many."""
-    from skewless.joining import compact
+    from skewless.state import rewriting as compact
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compact, "PIECE_ROWS_MIN", 2)

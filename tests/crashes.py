@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from skewless import faults
+from skewless import failpoints
+from skewless.engine.lifecycle import DURABLE, TRANSIENT
 from skewless.state.commits import CommitLog
 from skewless.state.files import Folder
-from tests.queries import Query
+from tests.queries import OperatorRun, PipelineRun
 
-OF_SPARK = {"batch.begun", "sink.begun", "sink.staged"}
-POINTS = [point for point in faults.POINTS if point not in OF_SPARK]
+POINTS = failpoints.POINTS
 COMMITTED_FROM = POINTS.index("commit.written")
-OFTEN = {"segment.begun", "segment.written", "instance.begun", "instance.joined",
+OFTEN = {"segment.begun", "segment.written", "instance.begun", "instance.worked",
          "compaction.written", "instance.reported", "publish.one"}  # fmt: skip
 
 Crash = tuple[int, str, int]  # the batch, the point, and at which visit of it
@@ -31,18 +31,18 @@ def crash_at(point: str, visits: int = 1) -> Iterator[None]:
     """End the work when a point of the commit protocol is reached for the nth time."""
     left = visits
 
-    def reach(name: str, batch_id: int = -1) -> None:
+    def hit(name: str, batch_id: int = -1) -> None:
         nonlocal left
         left -= name == point
         if name == point and left == 0:
             raise CrashError(f"{point} in batch {batch_id}")
 
-    with mock.patch.object(faults, "reach", reach):
+    with mock.patch.object(failpoints, "hit", hit):
         yield
 
 
 def run_through(
-    query: Query, batches: Sequence[Any], crashes: Sequence[Crash], starts: Iterator[Any]
+    query: OperatorRun, batches: Sequence[Any], crashes: Sequence[Crash], starts: Iterator[Any]
 ) -> None:
     """All batches in spite of all crashes, with a new setup after each. A crash that is never
     reached does not happen."""
@@ -69,31 +69,31 @@ def listed_files(folder: Folder) -> set[str]:
     return {name for batch_id in log.batch_ids() for name in log.read(batch_id).files}
 
 
-def assert_nothing_is_left_over(query: Query) -> None:
+def assert_nothing_is_left_over(query: PipelineRun) -> None:
     """All files are listed in a commit, and nothing of a batch remains."""
-    runtime = query.runtime
-    assert files_in(runtime.folder, runtime.durable) == listed_files(runtime.folder)
-    assert files_in(runtime.folder, runtime.transient) == set()
+    folder = query.query.folder
+    assert files_in(folder, DURABLE) == listed_files(folder)
+    assert files_in(folder, TRANSIENT) == set()
 
 
-def leave_rubbish(query: Query) -> None:
+def leave_rubbish(query: PipelineRun) -> None:
     """What a crash may leave in any folder."""
-    state = Path(query.runtime.folder.root)
-    for part in (*query.runtime.durable, *query.runtime.transient):
+    state = Path(query.query.folder.root)
+    for part in (*DURABLE, *TRANSIENT):
         (state / part / "of-a-crash").write_bytes(b"half a file")
     (state / "reports" / "000000000001-x").mkdir()
     (state / "reports" / "000000000001-x" / "0.json").write_bytes(b"{}")
 
 
-def assert_three_commits_are_kept(query: Query, batches: Sequence[Any]) -> list[set[str]]:
+def assert_three_commits_are_kept(query: OperatorRun, batches: Sequence[Any]) -> list[set[str]]:
     """Run all batches: there are the last three commits, and just the files of these. The files of
     every commit are returned."""
-    log, listed = CommitLog(query.runtime.folder), []
+    log, listed = CommitLog(query.query.folder), []
     for number, batch in enumerate(batches):
         query.run(number, batch)
         listed.append(log.read(number).files)
         assert log.batch_ids() == list(range(number + 1))[-3:]
-        assert listed_files(query.runtime.folder) == set().union(*listed[-3:])
+        assert listed_files(query.query.folder) == set().union(*listed[-3:])
         assert_nothing_is_left_over(query)
     return listed
 

@@ -1,27 +1,19 @@
-"""Drives the core without Spark, the way the streaming query does: tables are cut into tasks, every
-task ingests, a plan is made, every instance joins, the batch is committed.
-
-What Spark would carry between processes is carried through JSON and pickle here, too.
-"""
+"""Two-way joins without Spark: tables are cut into tasks, and the one loop does the rest."""
 
 from __future__ import annotations
 
-import json
-import pickle
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import pyarrow as pa
 
-from skewless.balancing.base import Balancing
-from skewless.joining.ingest import ingest
-from skewless.joining.runtime import JoinRuntime, run_instance
-from skewless.model import SIDES, Arrival, BatchPlan, BatchReport, Side
-from skewless.routing import Hash, Routing
+from skewless.engine.report import BatchReport
+from skewless.operators.two_way.operator import JoinOperator
+from skewless.placement.routing import Hash
+from skewless.placement.strategy import PlacementStrategy
 from tests.oracle import Answer, Row, Tables, multiset, rows_of
-from tests.queries import Query
+from tests.queries import OperatorRun, Ran, Streams
 
 Task = list[pa.RecordBatch]
 
@@ -30,7 +22,7 @@ Task = list[pa.RecordBatch]
 class Setup:
     """What may change when a query is started again."""
 
-    routing: Routing | Balancing = field(default_factory=Hash)
+    routing: PlacementStrategy = field(default_factory=Hash)
     instances: int = 2
     slots: int = 4
 
@@ -65,58 +57,22 @@ class Outcome:
     report: BatchReport | None
 
 
-class Driver(Query):
+class Driver(OperatorRun):
     setup_type = Setup
 
-    def _started(self) -> JoinRuntime:
-        return JoinRuntime(
-            self.root,
-            self.spec,
-            self.setup.routing,
-            self.setup.instances,
-            self.setup.slots,
-            **self._options,
-        )
+    def operator(self) -> JoinOperator:
+        setup: Setup = self.setup
+        return JoinOperator(self.spec, setup.routing, setup.instances, setup.slots)
 
-    def ingest(self, batch: Batch, *, twice: bool = False) -> list[Arrival]:
-        """Have every task store its rows; `twice` as when a task is repeated, and the result of the
-        first attempt gets lost."""
-        found: list[Arrival] = []
-        for side in SIDES:
-            for task in batch.left if side == "left" else batch.right:
-                for _ in range(2 if twice else 1):
-                    told = self._ingest_task(task, side)
-                found += told
-        return found
+    def streams(self, batch: Batch) -> Streams:
+        return batch.left, batch.right
 
-    def _ingest_task(self, task: Task, side: Side) -> list[Arrival]:
-        spec = pickle.loads(pickle.dumps(self.spec))
-        told = [json.dumps(a.to_json()) for a in ingest(iter(task), spec, side, self.root)]
-        return [Arrival.from_json(json.loads(text)) for text in told]
-
-    def join(self, plan: BatchPlan, instance: int, *, twice: bool = False) -> list[pa.RecordBatch]:
-        """The work of one instance; `twice` as when a task is repeated."""
-        spec, plan = pickle.loads(pickle.dumps((self.spec, plan)))
-        for _ in range(2 if twice else 1):
-            result = list(run_instance(spec, plan, instance))
-        return result
-
-    def run(self, batch_id: int, batch: Batch, *, twice: bool = False) -> Outcome:
-        if self.runtime.is_done(batch_id):
-            return Outcome(Counter(), None)
-        arrivals = self.ingest(batch, twice=twice)
-        plan = self.runtime.plan(batch_id, arrivals)
-        parts = [self.join(plan, i, twice=twice) for i in range(plan.routing.instances)]
-        moves = self._stage(batch_id, parts)
-        report = self.runtime.commit(plan, arrivals, moves)
-        rows = [row for part in parts for result in part for row in rows_of(result)]
-        return Outcome(multiset(rows), report)
-
-    def run_all(self, batches: Sequence[Batch], **options: Any) -> list[Outcome]:
-        return [self.run(number, batch, **options) for number, batch in enumerate(batches)]
+    def outcome(self, ran: Ran) -> Outcome:
+        rows = [row for batch in ran.results.to_batches() for row in rows_of(batch)]
+        return Outcome(multiset(rows), ran.report)
 
     def published(self) -> Counter[Row]:
-        return multiset(rows_of(super().published()))
+        return multiset(rows_of(self.published_table()))
 
 
 def assert_right(outcomes: Sequence[Outcome], expected: Sequence[Answer]) -> None:

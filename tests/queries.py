@@ -1,23 +1,105 @@
-"""A query without Spark, from its first start on: what the drivers of all kinds have in common.
+"""A query without Spark, from its first start on: the one loop, in this process.
 
-With an output folder, results are staged as files and published by the commit, so that what a
-reader of that folder sees can be compared to the last row.
+What Spark would carry between processes is carried through JSON and pickle here, too. With an
+output folder, results are staged as files and published by the commit, so that what a reader of
+that folder sees can be compared to the last row.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from skewless.joining.lifecycle import staging_folder
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import InProcessExecutor, Moves
+from skewless.engine.lifecycle import Query
+from skewless.engine.operator import Operator
+from skewless.engine.pipeline import Pipeline
+from skewless.engine.report import BatchReport
+from skewless.state.publish import staging_folder
+
+Task = Sequence[pa.RecordBatch]
+Streams = Sequence[Sequence[Task]]  # of every stream, the rows of every task
 
 
-class Query(ABC):
-    """A subclass knows how a batch is worked on; its setups are what may change at a restart."""
+@dataclass
+class FileSink:
+    """One file per instance, staged; the commit shows them. It keeps what it wrote last."""
+
+    query: Query
+    schema: pa.Schema
+    output: Path | None
+    result: list[list[pa.RecordBatch]] = field(default_factory=list)
+    shows_empty: bool = False
+
+    def write(self, result: list[list[pa.RecordBatch]], batch_id: int) -> Moves:
+        self.result = result
+        if self.output is None:
+            return []
+        moves, folder = [], self.query.folder
+        folder.make(staging_folder(batch_id))
+        for number, part in enumerate(result or [[]]):
+            staged = f"{staging_folder(batch_id)}/{number}.arrow"
+            with pa.ipc.new_file(folder.path(staged), self.schema) as out:
+                for batch in part:
+                    out.write_batch(batch)
+            moves.append((staged, str(self.output / f"{batch_id}-{number}.arrow")))
+        return moves
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What came of one batch: its results, and its report (none if it was committed before)."""
+
+    results: pa.Table
+    report: BatchReport | None
+
+
+class PipelineRun:
+    """A pipeline over a state folder that can be run, crashed and opened again."""
+
+    def __init__(
+        self, root: Path | str, pipeline: Pipeline, output: Path | None = None, **options: int
+    ) -> None:
+        self.root, self._output, self._options = str(root), output, options
+        self.start(pipeline)
+
+    def start(self, pipeline: Pipeline) -> None:
+        """Start, or start again from what is on disk; all else is forgotten."""
+        self.pipeline = pipeline
+        self.query = Query(self.root, pipeline, **self._options)
+        self.query.open()
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.pipeline.root.operator.output_schema()
+
+    def run_streams(self, batch_id: int, streams: Streams, *, twice: bool = False) -> Ran:
+        """One batch from beginning to end, or nothing if it was committed before; `twice` as when
+        tasks are repeated, and the results of their first attempts get lost."""
+        executor = InProcessExecutor(
+            self.pipeline, self.root, streams, faithful=True, attempts=2 if twice else 1
+        )
+        sink = FileSink(self.query, self.schema, self._output)
+        report = run_batch(self.query, executor, sink, batch_id)
+        rows = [batch for part in sink.result for batch in part]
+        return Ran(pa.Table.from_batches(rows, self.schema), report)
+
+    def published_table(self) -> pa.Table:
+        """What a reader of the output folder sees."""
+        assert self._output is not None
+        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
+        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
+        return pa.concat_tables([self.schema.empty_table(), *tables])
+
+
+class OperatorRun(PipelineRun):
+    """A query of one operator. A subclass says how a spec and a setup, which may change at a
+    restart, make an operator, and how its batches are streams."""
 
     setup_type: type
 
@@ -29,43 +111,38 @@ class Query(ABC):
         output: Path | None = None,
         **options: int,
     ) -> None:
-        self.root, self.spec, self.setup = str(root), spec, setup or self.setup_type()
-        self._output, self._options = output, options
-        self.reopen()
+        self.spec, self.setup = spec, setup or self.setup_type()
+        super().__init__(root, Pipeline.of(self.operator()), output, **options)
+
+    def operator(self) -> Operator:
+        raise NotImplementedError
+
+    def streams(self, batch: Any) -> Streams:
+        raise NotImplementedError
+
+    def outcome(self, ran: Ran) -> Any:
+        return ran
 
     def reopen(self, setup: Any = None, spec: Any = None) -> None:
         """Start again from what is on disk; all else is forgotten."""
         self.setup, self.spec = setup or self.setup, spec or self.spec
-        self.runtime = self._started()
-        self.runtime.open()
+        self.start(Pipeline.of(self.operator()))
 
-    @abstractmethod
-    def _started(self) -> Any:
-        """The runtime, not open yet."""
+    @property
+    def coordinator(self) -> Any:
+        return self.query.coordinators[self.pipeline.root.name]
 
-    @abstractmethod
+    @property
+    def state(self) -> Any:
+        """What the last commit says of the operator."""
+        assert self.query.last is not None
+        return self.query.last.operators[self.pipeline.root.name]
+
     def run(self, batch_id: int, batch: Any, *, twice: bool = False) -> Any:
-        """One batch from beginning to end, or nothing if it was committed before; `twice` as when
-        tasks are repeated, and the results of their first attempts get lost."""
+        return self.outcome(self.run_streams(batch_id, self.streams(batch), twice=twice))
 
-    def _stage(
-        self, batch_id: int, parts: Sequence[Sequence[pa.RecordBatch]]
-    ) -> list[tuple[str, str]]:
-        """One file per part, and where each is to go."""
-        if self._output is None:
-            return []
-        moves, folder = [], self.runtime.folder
-        folder.make(staging_folder(batch_id))
-        for number, part in enumerate(parts):
-            staged = f"{staging_folder(batch_id)}/{number}.arrow"
-            with pa.ipc.new_file(folder.path(staged), self.spec.output_schema()) as out:
-                for batch in part:
-                    out.write_batch(batch)
-            moves.append((staged, str(self._output / f"{batch_id}-{number}.arrow")))
-        return moves
+    def run_all(self, batches: Sequence[Any], **options: Any) -> list[Any]:
+        return [self.run(number, batch, **options) for number, batch in enumerate(batches)]
 
-    def published(self) -> pa.Table:
-        """What a reader of the output folder sees."""
-        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
-        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
-        return pa.concat_tables([self.spec.output_schema().empty_table(), *tables])
+    def published(self) -> Any:
+        return self.published_table()

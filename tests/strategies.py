@@ -18,12 +18,13 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from skewless.balancing.auto import Auto
-from skewless.balancing.base import Balancing
-from skewless.balancing.fastjoin import FastJoin
-from skewless.balancing.lsstream import LSStream
-from skewless.model import FAR_US, BandColumn, JoinSpec, KeyColumn, OutputColumn, SideSpec
-from skewless.routing import Broadcast, ContRand, Hash, Routing
+from skewless.arrays.types import FAR_US, BandColumn, KeyColumn, SideSpec
+from skewless.operators.pair import JoinSpec, OutputColumn
+from skewless.placement.balancing.auto import Auto
+from skewless.placement.balancing.base import Balancing
+from skewless.placement.balancing.fastjoin import FastJoin
+from skewless.placement.balancing.lsstream import LSStream
+from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
 from tests.chaos import Chaos
 from tests.driver import Batch, Setup, Task, cut
 from tests.oracle import Answer, Question, answers

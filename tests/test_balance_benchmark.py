@@ -12,7 +12,7 @@ from benchmarks import balance
 
 RUN = {
     "strategy", "zipf", "instances", "busiest_over_mean", "worst", "migrated_share",
-    "extra_probes_per_row", "decisions", "refused", "own_keys", "units",
+    "extra_probes_per_row", "decisions", "refused", "isolated_keys", "units",
 }  # fmt: skip
 
 

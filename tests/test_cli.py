@@ -27,12 +27,13 @@ from skewless.cli.display import LiveDisplay, PlainDisplay, make_display
 from skewless.cli.failures import explain, root_cause
 from skewless.cli.interrupt import StopRequest
 from skewless.cli.view import Labels
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
 from skewless.errors import CheckpointInUseError, DataError, SkewlessError, StateError
-from skewless.model import BatchReport, Decision, InstanceLoad, KeyShare
-from skewless.spark.lock import CheckpointLock
+from skewless.placement.figures import Decision
 from skewless.state.commits import Commit, CommitLog, claim
 from skewless.state.files import Folder
 from skewless.state.history import write_report
+from skewless.state.owner import CheckpointLock
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 QUERY = {"kind": "two-way join", "left keys": "cell as int64", "within": "-60000000 to 60000000 "

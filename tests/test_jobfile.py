@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from skewless.balancing import Auto, FastJoin
 from skewless.cli.app import run as run_command
+from skewless.conditions import UNBOUNDED, band
 from skewless.errors import ArgumentError, JobFileError
 from skewless.jobfile import Job, lines, load_job, section
 from skewless.jobfile.lines import key_lines, line_of
-from skewless.model import UNBOUNDED, band
-from skewless.routing import Broadcast, ContRand, Hash
+from skewless.placement.balancing import Auto, FastJoin
+from skewless.placement.routing import Broadcast, ContRand, Hash
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "orders_and_tracks.toml"
 

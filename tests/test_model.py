@@ -11,25 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.model import (
-    FAR_US,
-    HASH_MAX,
-    SIDES,
-    UNBOUNDED,
-    Arrival,
-    BandColumn,
-    BatchReport,
-    Decision,
-    HeavyKey,
-    InstanceLoad,
-    JoinSpec,
-    KeyColumn,
-    KeyShare,
-    OutputColumn,
-    SegmentInfo,
-    SideSpec,
-    band,
-)
+from skewless.arrays.types import FAR_US, HASH_MAX, SIDES, BandColumn, KeyColumn, SideSpec
+from skewless.conditions import UNBOUNDED, band
+from skewless.engine.operator import Arrival, HeavyKey
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
+from skewless.operators.pair import JoinSpec, OutputColumn
+from skewless.placement.figures import Decision
+from skewless.state.segments import SegmentInfo
 from tests.strategies import examples
 
 SCHEMA = pa.schema([("k", pa.int64()), ("x", pa.float64()), ("at", pa.timestamp("us", "UTC"))])

@@ -16,18 +16,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from skewless import errors
-from skewless.aggregating.accumulator import Accumulator
-from skewless.balancing import Auto, FastJoin, LSStream, NoBalancing
+from skewless.conditions import UNBOUNDED, band, equal
+from skewless.engine.report import BatchReport
 from skewless.history import history
-from skewless.model import UNBOUNDED, BatchReport, band, equal
-from skewless.routing import Broadcast, ContRand, Hash
-from skewless.similarity.strategies import S3J, BruteForce, ClusterJoin
-from skewless.three_way.strategies import Tree, TriJoin
+from skewless.operators.aggregate.accumulators.accumulator import Accumulator
+from skewless.operators.similarity.strategies import S3J, BruteForce, ClusterJoin
+from skewless.operators.three_way.strategies import Tree, TriJoin
+from skewless.placement.balancing import Auto, FastJoin, LSStream, NoBalancing
+from skewless.placement.routing import Broadcast, ContRand, Hash
 
 if TYPE_CHECKING:
-    from skewless.aggregating.distinct import ApproxDistinct
-    from skewless.aggregating.quantile import Quantile
-    from skewless.routing import (
+    from skewless.operators.aggregate.accumulators.distinct import ApproxDistinct
+    from skewless.operators.aggregate.accumulators.quantile import Quantile
+    from skewless.placement.grouping import (
         PKG,
         BatchAware,
         DAGreedy,
@@ -38,10 +39,10 @@ if TYPE_CHECKING:
         ShuffleGrouping,
         WChoices,
     )
-    from skewless.spark.aggregate import Aggregated, aggregate
-    from skewless.spark.join import Joined, join
-    from skewless.spark.join3 import Joined3, join3
-    from skewless.spark.similarity import Similar, similarity_join
+    from skewless.spark.arguments.aggregate import Aggregated, aggregate
+    from skewless.spark.arguments.join import Joined, join
+    from skewless.spark.arguments.join3 import Joined3, join3
+    from skewless.spark.arguments.similarity_join import Similar, similarity_join
 
 __version__ = "0.1.0"
 
@@ -89,16 +90,16 @@ __all__ = [
 
 
 _LATE = {
-    "skewless.aggregating.distinct": ("ApproxDistinct",),
-    "skewless.aggregating.quantile": ("Quantile",),
-    "skewless.routing": (
+    "skewless.operators.aggregate.accumulators.distinct": ("ApproxDistinct",),
+    "skewless.operators.aggregate.accumulators.quantile": ("Quantile",),
+    "skewless.placement.grouping": (
         "BatchAware", "DAGreedy", "DChoices", "Dalton", "KeyGrouping", "PKG", "PdStream",
         "ShuffleGrouping", "WChoices",
     ),
-    "skewless.spark.aggregate": ("Aggregated", "aggregate"),
-    "skewless.spark.join": ("Joined", "join"),
-    "skewless.spark.join3": ("Joined3", "join3"),
-    "skewless.spark.similarity": ("Similar", "similarity_join"),
+    "skewless.spark.arguments.aggregate": ("Aggregated", "aggregate"),
+    "skewless.spark.arguments.join": ("Joined", "join"),
+    "skewless.spark.arguments.join3": ("Joined3", "join3"),
+    "skewless.spark.arguments.similarity_join": ("Similar", "similarity_join"),
 }  # fmt: skip
 
 

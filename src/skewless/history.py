@@ -6,8 +6,8 @@ import json
 from decimal import Decimal
 from typing import Any
 
+from skewless.engine.report import BatchReport
 from skewless.errors import StateError
-from skewless.model import BatchReport
 from skewless.state.commits import QUERY_FILE, CommitLog, read_checked
 from skewless.state.files import STATE_FOLDER, Folder, qualify
 from skewless.state.history import read_reports
@@ -18,7 +18,7 @@ SCHEMA = """
     state_rows long, state_bytes long, segments long, watermark_us long,
     instances array<struct<instance: long, rows: long, pairs: long, matches: long,
                            late_left: long, late_right: long, time_ms: double,
-                           own_rows: long, own_pairs: long, own_ms: double>>,
+                           isolated_rows: long, isolated_pairs: long, isolated_ms: double>>,
     heavy_keys array<struct<value: string, share: double>>,
     decisions array<struct<kind: string, subject: string, source: string, target: string,
                            reason: string, accepted: boolean, rows: long>>,

@@ -8,15 +8,15 @@ from itertools import product
 import numpy as np
 import pytest
 
-from skewless.balancing.auto import Auto
-from skewless.balancing.base import Balancing
-from skewless.balancing.changes import Change, Move, Split
-from skewless.balancing.none import NoBalancing
-from skewless.balancing.placement import OwnKey
-from skewless.balancing.view import View
+from skewless.arrays.types import SIDES
 from skewless.errors import ArgumentError
-from skewless.model import SIDES
-from skewless.routing import Broadcast, ContRand, Hash, Routing
+from skewless.placement.balancing.auto import Auto
+from skewless.placement.balancing.base import Balancing
+from skewless.placement.balancing.changes import Change, Move, Split
+from skewless.placement.balancing.none import NoBalancing
+from skewless.placement.places import IsolatedKey
+from skewless.placement.balancing.view import View
+from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
 from skewless.simulation.cluster import VirtualCluster
 from skewless.simulation.costs import Costs
 from skewless.simulation.division import Division, Work
@@ -93,17 +93,17 @@ def test_cuts_of_stored_rows_are_probed_by_all(routing: Routing, copies: int) ->
 
 
 def test_a_key_apart_is_divided_as_its_cuts_say() -> None:
-    own = OwnKey(1 << 63, "7", 2, (0, 1, 2), (3,), "probers")
-    stored = OwnKey(1 << 63, "7", 2, (0, 1), (1, 2), "stored", "stored")
+    own = IsolatedKey(1 << 63, "7", 2, (0, 1, 2), (3,), "probers")
+    stored = IsolatedKey(1 << 63, "7", 2, (0, 1), (1, 2), "stored", "stored")
     hashes = np.array([1 << 63], np.uint64)
     work = Work(*(np.array([float(n)]) for n in (7, 2, 9, 5, 35, 32)))
     start = NoBalancing().start(4, 4)
-    probers = Division(start.with_own(own).table(""), hashes).loads(work)
+    probers = Division(start.with_isolated(own).table(""), hashes).loads(work)
     assert probers.probing_left.tolist() == [2, 2, 3, 0]
     assert probers.pairs_left.tolist() == [10, 10, 15, 0]
     assert probers.pairs_right.tolist() == [0, 0, 0, 32]
     assert probers.stored_left.tolist() == [0, 0, 0, 9]
-    cut = Division(start.with_own(stored).table(""), hashes).loads(work)
+    cut = Division(start.with_isolated(stored).table(""), hashes).loads(work)
     assert cut.probing_left.tolist() == [7, 7, 0, 0]
     assert cut.pairs_left.tolist() == pytest.approx([14, 21, 0, 0])
     assert cut.pairs_right.tolist() == pytest.approx([0, 16, 16, 0])
@@ -156,7 +156,7 @@ class Once(Balancing):
         if view.batch_id == 0:
             yield Move(key.slot, source, 1 - source, "first")
         elif view.batch_id == 1:
-            yield Split(OwnKey(key.hash, key.value, key.slot, (0, 1), (0, 1)), source, "second")
+            yield Split(IsolatedKey(key.hash, key.value, key.slot, (0, 1), (0, 1)), source, "second")
 
 
 def test_migrated_rows_are_counted_and_paid_for() -> None:
@@ -169,7 +169,7 @@ def test_migrated_rows_are_counted_and_paid_for() -> None:
     assert [d.accepted for d in second.decisions] == [True]
     assert second.migrated_rows == second.decisions[0].rows == 100  # half of 120 and 80
     third = cluster.step(rows)
-    assert third.own_keys == 1
+    assert third.isolated_keys == 1
     assert cluster.service_ms.tolist() == [50 + 0.5 * 100, 50 + 0.5 * 100]
     assert third.migrated_rows == 0
     assert cluster.step(rows).busiest_ms == 50
@@ -219,7 +219,7 @@ def test_work_units_of_all_keys_have_both_sides() -> None:
     stream = stream_of(1.5, 4, keys=100)
     cluster.run(stream.batch(i) for i in range(4))
     assert cluster.placement is not None
-    for own in cluster.placement.own:
+    for own in cluster.placement.isolated:
         for side in SIDES:
             assert own.ways(side) >= 1
 

@@ -19,7 +19,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from skewless.spark import join, query
+from skewless.spark import executor as query
+from skewless.spark.arguments import join
 from skewless.state import compaction
 from tests.chaos import Chaos
 from tests.spark.support import FileStream, keyed_join, keyed_tables, run

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import skewless as sk
-from skewless.three_way.strategies import ThreeStrategy
+from skewless.operators.three_way.strategies import ThreeStrategy
 from tests.spark.crash_child import run_once
 from tests.spark.support import FileStream, keyed_tables, mixed, run
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from skewless.joining.lifecycle import StateRuntime
+from skewless.engine.lifecycle import StateRuntime
 from tests.spark.processes import child, kill_tree, wait_for
 from tests.spark.support import FileStream, Rows, assert_same, read_parquet
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 import skewless as sk
-from skewless.similarity.strategies import SimilarityStrategy
+from skewless.operators.similarity.strategies import SimilarityStrategy
 from tests.spark.crash_child import run_once
 from tests.spark.support import TIMESTAMP, FileStream, at, mixed, run
 

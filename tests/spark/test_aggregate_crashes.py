@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from skewless.aggregating.runtime import AggregateRuntime
-from skewless.faults import POINTS
+from skewless.failpoints import POINTS
+from skewless.operators.aggregate.operator import AggregateRuntime
 from tests.spark.aggregate_crash_child import (
     LATE_S,
     SIZE_S,

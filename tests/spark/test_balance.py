@@ -52,7 +52,7 @@ def test_a_hot_key_is_split_and_the_result_is_exact(spark: SparkSession, tmp_pat
     report = history[-1]
     assert report.slots is not None
     assert len(report.slots) == 64
-    assert {key.value for key in report.keys if key.own} >= {"3"}
+    assert {key.value for key in report.keys if key.isolated} >= {"3"}
 
 
 def test_a_dry_run_is_told_but_not_done(spark: SparkSession, tmp_path: Path) -> None:

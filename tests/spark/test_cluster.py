@@ -73,7 +73,7 @@ def test_cluster(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("point", ["segment.written", "instance.joined", "compaction.written"])
+@pytest.mark.parametrize("point", ["segment.written", "instance.worked", "compaction.written"])
 def test_cluster_whose_executor_is_killed(tmp_path: Path, point: str) -> None:
     """A task is stopped in the middle of a batch, and its executor killed with all it runs."""
     pair = streams(tmp_path, early=3, later=3)

@@ -8,8 +8,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skewless.errors import CheckpointInUseError
-from skewless.faults import POINTS
-from skewless.joining.runtime import JoinRuntime
+from skewless.failpoints import POINTS
+from skewless.operators.two_way.operator import JoinRuntime
 from tests.spark.crash_child import JOIN
 from tests.spark.killed import KILLS, chance_told, killed_sometime, nothing_is_left_over
 from tests.spark.processes import Pair, child, kill_tree, streams, tables, wait_for
@@ -23,7 +23,7 @@ from tests.spark.support import (
 
 TELLING = (
     "segment.written",
-    "instance.joined",
+    "instance.worked",
     "sink.staged",
     "commit.begun",
     "commit.written",

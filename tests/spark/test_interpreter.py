@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
 from skewless.errors import ArgumentError
-from skewless.spark.described import Described
+from skewless.spark.result import Described
 
 
 def python_of(script: Path, options: str = "") -> str:

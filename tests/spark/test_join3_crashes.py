@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from skewless.faults import POINTS
-from skewless.three_way.runtime import ThreeRuntime
+from skewless.failpoints import POINTS
+from skewless.operators.three_way.operator import ThreeRuntime
 from tests.spark.join3_crash_child import STRATEGIES, WITHIN_S, join_all, sources, tables
 from tests.spark.killed import TELLING, Story
 from tests.spark.support import (

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import skewless as sk
-from tests.similarity.oracle import Answer, Pair, Question, answers
+from tests.operators.similarity.oracle import Answer, Pair, Question, answers
 from tests.spark.support import (
     SECOND_US,
     TIMESTAMP,
@@ -196,7 +196,7 @@ METRICS: dict[str, tuple[Any, float, str]] = {
     "angular": ("v", 0.1, "angular"),
     "haversine": (["lat", "lon"], 400, "haversine"),
     "jaccard": ("tags", 0.5, "jaccard"),
-    "own": ("v", 1.25, "manhattan"),
+    "isolated": ("v", 1.25, "manhattan"),
 }
 
 
@@ -205,7 +205,7 @@ def test_a_stream_with_itself(
     spark: SparkSession, tmp_path: Path, streams: Streams, metric: str
 ) -> None:
     on, threshold, name = METRICS[metric]
-    measure = own_metric() if metric == "own" else metric
+    measure = own_metric() if metric == "isolated" else metric
     joined = similar([streams[0].read(spark)], on=on, threshold=threshold, metric=measure,
                      check_metric=True)  # fmt: skip
     out = run(joined.select("a_left", "a_right"), tmp_path)
@@ -216,11 +216,11 @@ def test_a_stream_with_itself(
     assert all(times[a] <= times[b] for a, b in found), "the earlier row comes first"
 
 
-@pytest.mark.parametrize("metric", ["angular", "haversine", "jaccard", "own"])
+@pytest.mark.parametrize("metric", ["angular", "haversine", "jaccard", "isolated"])
 def test_two_streams(spark: SparkSession, tmp_path: Path, streams: Streams, metric: str) -> None:
     """With steps behind: where is of the pair and its distance."""
     on, threshold, name = METRICS[metric]
-    measure = own_metric() if metric == "own" else metric
+    measure = own_metric() if metric == "isolated" else metric
     frames = [stream.read(spark) for stream in streams]
     joined = similar(frames, on=on, threshold=2 * threshold, metric=measure, where="a > 2")
     far = joined.where(F.col("distance") <= threshold)

@@ -10,9 +10,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 import skewless as sk
-from skewless.faults import POINTS
-from skewless.similarity.runtime import SimilarityRuntime
-from tests.similarity.oracle import Question, answers
+from skewless.failpoints import POINTS
+from skewless.operators.similarity.operator import SimilarityRuntime
+from tests.operators.similarity.oracle import Question, answers
 from tests.spark.killed import TELLING, Story
 from tests.spark.similarity_crash_child import (
     STRATEGIES,

@@ -9,8 +9,8 @@ from unittest import mock
 
 import pytest
 
+from skewless.arrays.types import HASH_MAX
 from skewless.errors import CheckpointMismatchError, StateDamagedError, StateFormatError
-from skewless.model import HASH_MAX, SegmentInfo
 from skewless.state import commits
 from skewless.state.commits import (
     COMMITS,
@@ -22,6 +22,7 @@ from skewless.state.commits import (
     write_checked,
 )
 from skewless.state.files import Folder
+from skewless.state.segments import SegmentInfo
 
 SEGMENT = SegmentInfo("segments/left-ä.arrow", "left", 3, 400, 7, 0, HASH_MAX, -5, 9, 2, 1, 4)
 COMMIT = Commit(

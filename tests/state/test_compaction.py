@@ -6,9 +6,10 @@ from collections.abc import Iterable
 
 import pytest
 
-from skewless.model import HASH_MAX, SegmentInfo, Side
+from skewless.arrays.types import HASH_MAX, Side
 from skewless.state import compaction
 from skewless.state.compaction import choose_compactions, expired
+from skewless.state.segments import SegmentInfo
 
 FAN_IN = 3
 

@@ -14,10 +14,10 @@ import pyarrow.fs as pafs
 import pytest
 
 from skewless.errors import ArgumentError, StateAccessError
-from skewless.joining import runtime
+from skewless.operators.two_way import operator as runtime
 from skewless.state import files
+from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder, qualify
-from skewless.state.segments import SegmentCache
 from tests.driver import Batch, Driver, Setup, assert_right
 from tests.oracle import Question, answers
 from tests.strategies import BANDS, spec_of

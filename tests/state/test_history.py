@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from skewless.model import BatchReport, Decision, InstanceLoad, KeyShare
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
+from skewless.placement.figures import Decision
 from skewless.state.files import Folder
 from skewless.state.history import HISTORY, read_reports, write_report
 

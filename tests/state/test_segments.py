@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from skewless.errors import StateDamagedError, StateFormatError
-from skewless.model import SegmentInfo
 from skewless.state import segments
+from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder
 from skewless.state.segments import (
     SEGMENTS,
     Rows,
-    SegmentCache,
+    SegmentInfo,
     read_arrays,
     read_segment,
     times_of,

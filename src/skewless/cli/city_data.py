@@ -13,9 +13,9 @@ from typing import Any
 
 from skewless.errors import SkewlessError
 from skewless.history import History, history
-from skewless.spark.lock import CheckpointLock
 from skewless.state.commits import CommitLog
 from skewless.state.files import STATE_FOLDER, Folder
+from skewless.state.owner import CheckpointLock
 from skewless.workloads import City, write_batches
 from skewless.workloads.zipf import EPOCH
 

@@ -24,7 +24,7 @@ from skewless.cli.view import (
     side_by_side,
     sparkline,
 )
-from skewless.model import BatchReport
+from skewless.engine.report import BatchReport
 
 FRAMES_PER_SECOND = 8
 WINDOW = 40  # batches in the sparkline

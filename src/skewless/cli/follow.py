@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from skewless.cli.display import Display
 from skewless.cli.interrupt import StopRequest
 from skewless.cli.totals import total
+from skewless.engine.report import BatchReport
 from skewless.history import History, history, state_folder
-from skewless.model import BatchReport
 from skewless.state.commits import CommitLog
 from skewless.state.history import HISTORY
 

@@ -14,7 +14,7 @@ from skewless.cli.totals import nulls, total
 from skewless.cli.units import count, duration, short, size
 from skewless.cli.view import Labels, balance_style, decisions_table, facts, side_by_side
 from skewless.durations import format_duration_us
-from skewless.model import BatchReport
+from skewless.engine.report import BatchReport
 
 
 def show(

@@ -20,9 +20,9 @@ from skewless.cli.session import LOCAL, spark_session
 from skewless.cli.totals import total
 from skewless.cli.units import duration
 from skewless.cli.view import Labels, print_summary, summary_facts
+from skewless.conditions import UNBOUNDED, Band
 from skewless.errors import ArgumentError
 from skewless.jobfile import Job, Source
-from skewless.model import UNBOUNDED, Band
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

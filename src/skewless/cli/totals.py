@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 from typing import Any
 
-from skewless.model import BatchReport, InstanceLoad, KeyShare
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from skewless.cli.totals import Totals, speed
 from skewless.cli.units import count, duration, percent, short
-from skewless.model import BatchReport, InstanceLoad, KeyShare
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
 
 TICKS = "▁▂▃▄▅▆▇█"
 KEYS_SHOWN = 8

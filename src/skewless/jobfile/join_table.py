@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import Any
 
-from skewless.balancing import Auto, Balancing, FastJoin, LSStream, NoBalancing
+from skewless.conditions import UNBOUNDED, Band, Unbounded, band
 from skewless.errors import ArgumentError
 from skewless.jobfile.lines import Path
 from skewless.jobfile.section import JobText, Section
-from skewless.model import UNBOUNDED, Band, Unbounded, band
-from skewless.routing import Broadcast, ContRand, Hash, Routing
+from skewless.placement.balancing import Auto, Balancing, FastJoin, LSStream, NoBalancing
+from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
 
 JOIN_KEYS = (
     "on", "left_time", "right_time", "within", "late", "how", "where", "balance", "instances",

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from skewless.balancing.base import Balancing
-from skewless.balancing.governor import Governor
-from skewless.balancing.imbalance import deviation_from_mean, max_over_mean, max_over_min
-from skewless.balancing.placement import OwnKey, Placement
+from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
-from skewless.model import Decision, Floats, RoutingTable
-from skewless.routing import Routing
+from skewless.placement.balancing.base import Balancing
+from skewless.placement.balancing.governor import Governor
+from skewless.placement.balancing.imbalance import deviation_from_mean, max_over_mean, max_over_min
+from skewless.placement.figures import Decision
+from skewless.placement.places import IsolatedKey, Placement
+from skewless.placement.routing import Routing
+from skewless.placement.units import RoutingTable
 from skewless.simulation.costs import Costs
 from skewless.simulation.division import Division, Ints, Loads, Work
 from skewless.simulation.measuring import (
@@ -109,7 +111,7 @@ class VirtualCluster:
             backlog_ms=float(self._queues.backlog_ms.max()),
             latency=latency,
             units=division.units,
-            own_keys=len(own),
+            isolated_keys=len(own),
             migrated_rows=migrated,
             decisions=tuple(decisions),
         )
@@ -206,7 +208,7 @@ class VirtualCluster:
         come = np.bincount(after.instance_of, moved, self.instances).astype(float)
         for at in np.flatnonzero(apart):
             key = int(self._keys.hashes[at])
-            old, new = before.own_key(key), after.own_key(key)
+            old, new = before.isolated_key(key), after.isolated_key(key)
             slot = int(self._keys.slots[at])
             if old is not None and old == new:
                 continue
@@ -219,11 +221,11 @@ class VirtualCluster:
 
     def _positions_of(self, placement: Placement | None) -> Ints:
         """Where among the sorted keys those are that have places of their own."""
-        own = () if placement is None else placement.own
+        own = () if placement is None else placement.isolated
         return np.searchsorted(self._keys.hashes, np.array([o.hash for o in own], np.uint64))
 
 
-def _shares(placement: Placement, own: OwnKey | None, slot: int, prober: int) -> Floats:
+def _shares(placement: Placement, own: IsolatedKey | None, slot: int, prober: int) -> Floats:
     if own is None:
         here: tuple[int, ...] = (int(placement.instance_of[slot]),)
     else:

@@ -7,7 +7,8 @@ from dataclasses import dataclass, fields
 import numpy as np
 import numpy.typing as npt
 
-from skewless.model import SIDES, Cut, Floats, RoutingTable, Side
+from skewless.arrays.types import SIDES, Floats, Side
+from skewless.placement.units import Cut, RoutingTable
 
 UInts = npt.NDArray[np.uint64]
 Ints = npt.NDArray[np.int64]

@@ -8,9 +8,10 @@ from functools import cached_property
 
 import numpy as np
 
-from skewless.balancing.placement import Placement
-from skewless.joining.reports import PAIR_WEIGHT
-from skewless.model import Figures, Floats, LoadReport, WatchedKey
+from skewless.arrays.types import Floats
+from skewless.operators.two_way.loads import PAIR_WEIGHT
+from skewless.placement.figures import Figures, LoadReport, WatchedKey
+from skewless.placement.places import Placement
 from skewless.simulation.division import Ints, Loads, UInts, Work
 
 ROW_BYTES = 64.0
@@ -155,7 +156,7 @@ def as_told_by_instances(
     that several instances share are the mean of theirs."""
     home = placement.instance_of[keys.slots]
     right, left = loads.met_right[home], loads.met_left[home]
-    for at, apart in zip(own.tolist(), placement.own, strict=True):
+    for at, apart in zip(own.tolist(), placement.isolated, strict=True):
         right[at] = loads.met_right[list(apart.left)].mean()
         left[at] = loads.met_left[list(apart.right)].mean()
     return replace(work, pairs_left=work.new_left * right, pairs_right=work.new_right * left)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless.model import Floats
+from skewless.arrays.types import Floats
 from skewless.simulation.report import Latency
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from skewless.model import Decision
+from skewless.placement.figures import Decision
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class BatchFigures:
     `rows_per_s` is what the busiest instance could keep up with. `busiest_over_mean` is of service
     times; `max_over_min` is FastJoin's degree of imbalance, of stored times probing rows, and
     `deviation` LS-Stream's, of its weighted resources. `units` are the entries of the routing table
-    and `own_keys` those for single keys.
+    and `isolated_keys` those for single keys.
     """
 
     batch_id: int
@@ -47,7 +47,7 @@ class BatchFigures:
     backlog_ms: float
     latency: Latency
     units: int
-    own_keys: int
+    isolated_keys: int
     migrated_rows: float
     decisions: tuple[Decision, ...] = ()
 
@@ -77,7 +77,7 @@ class Summary:
     decisions: int
     accepted: int
     units: int
-    own_keys: int
+    isolated_keys: int
 
     @staticmethod
     def of(figures: Sequence[BatchFigures]) -> Summary:
@@ -105,7 +105,7 @@ class Summary:
             decisions=sum(len(f.decisions) for f in figures),
             accepted=sum(f.accepted for f in figures),
             units=figures[-1].units,
-            own_keys=figures[-1].own_keys,
+            isolated_keys=figures[-1].isolated_keys,
         )
 
     def to_json(self) -> dict[str, Any]:

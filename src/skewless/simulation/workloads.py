@@ -15,8 +15,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
+from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
-from skewless.model import Floats
 
 Ints = npt.NDArray[np.int64]
 Shares = tuple[Floats, Floats]

@@ -14,8 +14,8 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skewless.aggregating.runtime import AggregateRuntime
-from skewless.aggregating.spec import (
+from skewless.operators.aggregate.operator import AggregateRuntime
+from skewless.operators.aggregate.spec import (
     Accumulated,
     AccumulatePlan,
     AggregateSpec,
@@ -23,10 +23,10 @@ from skewless.aggregating.spec import (
     RowsArrived,
 )
 from skewless.spark.aggregate_task import accumulate_task, finish_task
-from skewless.spark.described import Steps, with_steps
-from skewless.spark.query import BatchDriver, Clock, Json, per_instance
+from skewless.spark.exchange import ARRIVAL_SCHEMA, instances_task, telling_task
+from skewless.spark.executor import BatchDriver, Clock, Json, per_instance
+from skewless.spark.result import Steps, with_steps
 from skewless.spark.sinks import Moves, Sink
-from skewless.spark.workers import ARRIVAL_SCHEMA, instances_task, telling_task
 
 
 class AggregateDriver(BatchDriver):

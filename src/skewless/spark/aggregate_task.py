@@ -7,18 +7,18 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark import TaskContext
 
-from skewless.aggregating.accumulate import accumulate
-from skewless.aggregating.finish import finish
-from skewless.aggregating.ingest import ingest_rows
-from skewless.aggregating.spec import (
+from skewless.operators.aggregate.accumulate import accumulate
+from skewless.operators.aggregate.finish import finish
+from skewless.operators.aggregate.ingest import ingest_rows
+from skewless.operators.aggregate.spec import (
     Accumulated,
     AccumulatePlan,
     AggregateSpec,
     FinishPlan,
     RowsArrived,
 )
-from skewless.joining.runtime import CACHE
-from skewless.routing import Grouping
+from skewless.placement.grouping import Grouping
+from skewless.state.cache import CACHE
 
 
 def ingest_task(

@@ -8,14 +8,14 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skewless.spark.described import Steps, with_steps
-from skewless.spark.query import BatchDriver, Clock, Json, per_instance
+from skewless.operators.three_way.operator import ThreeRuntime
+from skewless.operators.three_way.spec import StreamArrival, ThreePlan, ThreeSpec, Told
+from skewless.operators.three_way.strategies import ThreeStrategy
+from skewless.operators.three_way.work import run_pairs, run_three
+from skewless.spark.exchange import ARRIVAL_SCHEMA, instances_task, telling_task
+from skewless.spark.executor import BatchDriver, Clock, Json, per_instance
+from skewless.spark.result import Steps, with_steps
 from skewless.spark.sinks import Sink
-from skewless.spark.workers import ARRIVAL_SCHEMA, instances_task, telling_task
-from skewless.three_way.instance import run_pairs, run_three
-from skewless.three_way.runtime import ThreeRuntime
-from skewless.three_way.spec import StreamArrival, ThreePlan, ThreeSpec, Told
-from skewless.three_way.strategies import ThreeStrategy
 
 
 class ThreeWayDriver(BatchDriver):

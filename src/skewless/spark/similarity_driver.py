@@ -7,14 +7,14 @@ from functools import partial
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skewless.similarity.instance import run_similarity
-from skewless.similarity.runtime import SimilarityRuntime
-from skewless.similarity.spec import SimilarityPlan, SimilaritySpec, VectorArrival
-from skewless.similarity.strategies import SimilarityStrategy
-from skewless.spark.described import Steps, with_steps
-from skewless.spark.query import BatchDriver, Clock, Json, per_instance
+from skewless.operators.similarity.operator import SimilarityRuntime
+from skewless.operators.similarity.spec import SimilarityPlan, SimilaritySpec, VectorArrival
+from skewless.operators.similarity.strategies import SimilarityStrategy
+from skewless.operators.similarity.work import run_similarity
+from skewless.spark.exchange import instances_task
+from skewless.spark.executor import BatchDriver, Clock, Json, per_instance
+from skewless.spark.result import Steps, with_steps
 from skewless.spark.sinks import Sink
-from skewless.spark.workers import instances_task
 
 
 class SimilarityBatchDriver(BatchDriver):

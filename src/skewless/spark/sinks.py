@@ -15,7 +15,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skewless.joining.lifecycle import staging_folder
+from skewless.engine.lifecycle import staging_folder
 from skewless.state.files import Folder, qualify
 
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"})

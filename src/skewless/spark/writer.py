@@ -14,7 +14,6 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.interpreter import check_workers, is_remote
-from skewless.spark.lock import CheckpointLock
 from skewless.spark.sinks import (
     FILE_FORMATS,
     ConsoleSink,
@@ -26,9 +25,10 @@ from skewless.spark.sinks import (
     TableSink,
 )
 from skewless.state.files import STATE_FOLDER, Folder, qualify
+from skewless.state.owner import CheckpointLock
 
 if TYPE_CHECKING:
-    from skewless.spark.described import Described
+    from skewless.spark.result import Described
 
 CHECKPOINT = "checkpointLocation"
 OWN_OPTIONS = {"skewless.keepcommits": "keep_commits", "skewless.keephistory": "keep_history"}

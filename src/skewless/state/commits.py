@@ -8,78 +8,79 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from skewless import faults
+from skewless import failpoints
 from skewless.errors import CheckpointMismatchError, StateDamagedError, StateFormatError
-from skewless.model import SegmentInfo
+from skewless.state.blobs import BlobInfo
 from skewless.state.files import Folder
+from skewless.state.segments import SegmentInfo
 
-FORMAT = 1
+FORMAT = 2
 COMMITS = "commits"
 QUERY_FILE = "query.json"
 
 
 @dataclass(frozen=True)
-class GrouperFile:
-    """What a grouper knows, as a file: the grouper of input task `task`, or of the driver (-1)."""
+class OperatorState:
+    """What one operator has after a batch.
 
-    task: int
-    name: str
-    bytes: int
-    crc32: int
+    `watermark_us` is what the next batch is judged by, and what rows expired by: it never falls,
+    even if the query is started again with more lateness. `time_max_us` is the latest event time
+    seen per input. `facts` are the operator's own: plain values that only it understands.
+    """
 
+    watermark_us: int
+    time_max_us: Mapping[str, int | None]
+    segments: tuple[SegmentInfo, ...] = ()
+    blobs: tuple[BlobInfo, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
-@dataclass(frozen=True)
-class Grouping:
-    """How an aggregation divides its rows, and what its groupers have learned."""
-
-    strategy: str
-    instances: int
-    groupers: tuple[GrouperFile, ...] = ()
+    @property
+    def files(self) -> set[str]:
+        return {s.name for s in self.segments} | {b.name for b in self.blobs}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Grouping:
-        groupers = tuple(GrouperFile(**g) for g in data["groupers"])
-        return Grouping(data["strategy"], data["instances"], groupers)
+    def from_json(data: dict[str, Any]) -> OperatorState:
+        return OperatorState(
+            **data
+            | {
+                "segments": tuple(SegmentInfo.from_json(s) for s in data["segments"]),
+                "blobs": tuple(BlobInfo(**b) for b in data["blobs"]),
+            }
+        )
 
 
 @dataclass(frozen=True)
 class Commit:
-    """The state after a batch.
+    """The state after a batch, of every operator of the query.
 
-    `watermark_us` is what the next batch is judged by, and what rows expired by: it never falls,
-    even if the query is started again with more lateness. `time_max_us` is the latest event time
-    seen per side. `publish` lists (staged, final) names of output files that belong to this commit;
-    moving them is repeated until all are in place.
+    `publish` lists (staged, final) names of output files that belong to this commit; moving them is
+    repeated until all are in place.
     """
 
     batch_id: int
-    watermark_us: int
-    time_max_us: dict[str, int | None]
-    slots: int
-    instances: int
-    strategy: str
-    segments: tuple[SegmentInfo, ...]
+    operators: Mapping[str, OperatorState]
     publish: tuple[tuple[str, str], ...] = ()
-    placement: dict[str, Any] | None = None  # of a balanced join, for the next batch
-    grouping: Grouping | None = None  # of an aggregation, for the next batch
 
     @property
     def files(self) -> set[str]:
         """The files that must live as long as this commit."""
-        groupers = () if self.grouping is None else self.grouping.groupers
-        return {s.name for s in self.segments} | {g.name for g in groupers if g.name}
+        return set().union(*(state.files for state in self.operators.values()))
+
+    @property
+    def segments(self) -> list[SegmentInfo]:
+        return [s for state in self.operators.values() for s in state.segments]
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Commit:
-        data = dict(data)
-        data["segments"] = tuple(SegmentInfo.from_json(s) for s in data["segments"])
-        data["publish"] = tuple((staged, final) for staged, final in data["publish"])
-        if data.get("grouping") is not None:
-            data["grouping"] = Grouping.from_json(data["grouping"])
-        return Commit(**data)
+        return Commit(
+            data["batch_id"],
+            {name: OperatorState.from_json(s) for name, s in data["operators"].items()},
+            tuple((staged, final) for staged, final in data["publish"]),
+        )
 
 
 def _name(batch_id: int) -> str:
@@ -104,9 +105,14 @@ def read_checked(folder: Folder, name: str) -> dict[str, Any]:
             "folder from a backup, or start with a new checkpointLocation."
         ) from error
     if found != FORMAT:
+        what_to_do = (
+            "Start with a new checkpointLocation, or use the version that wrote it."
+            if isinstance(found, int) and found < FORMAT
+            else "Use the version that wrote it or a newer one."
+        )
         raise StateFormatError(
             f"{folder.path(name)} is of format {found}; this version of skewless knows format "
-            f"{FORMAT}. Use the version that wrote it or a newer one."
+            f"{FORMAT}. {what_to_do}"
         )
     body = json.dumps(content, sort_keys=True, separators=(",", ":"))
     if zlib.crc32(body.encode()) != crc32:
@@ -128,19 +134,33 @@ class CommitLog:
         return sorted(int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdigit())
 
     def read(self, batch_id: int) -> Commit:
-        return Commit.from_json(read_checked(self._folder, _name(batch_id)))
+        commit = Commit.from_json(read_checked(self._folder, _name(batch_id)))
+        outside = [name for name in commit.files if not is_confined(name)]
+        if outside:
+            raise StateDamagedError(
+                f"{self._folder.path(_name(batch_id))} names files outside of the state folder: "
+                f"{sorted(outside)}. Restore the checkpoint folder from a backup, or start with a "
+                "new checkpointLocation."
+            )
+        return commit
 
     def latest(self) -> Commit | None:
         ids = self.batch_ids()
         return self.read(ids[-1]) if ids else None
 
     def write(self, commit: Commit) -> None:
-        faults.reach("commit.begun", commit.batch_id)
+        failpoints.hit("commit.begun", commit.batch_id)
         write_checked(self._folder, _name(commit.batch_id), asdict(commit))
-        faults.reach("commit.written", commit.batch_id)
+        failpoints.hit("commit.written", commit.batch_id)
 
     def delete(self, batch_id: int) -> None:
         self._folder.delete(_name(batch_id))
+
+
+def is_confined(name: str) -> bool:
+    """Whether a name stays within the folder that it is relative to."""
+    parts = name.split("/")
+    return bool(name) and not name.startswith("/") and ".." not in parts and ":" not in parts[0]
 
 
 def claim(folder: Folder, fingerprint: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from skewless.model import SegmentInfo
+from skewless.state.segments import SegmentInfo
 
 FAN_IN = 8
 GENERATION_ROWS_MAX = 16_000_000  # larger ones stay: rewriting them would stall a batch

@@ -14,22 +14,29 @@ import uuid
 
 import pyarrow.fs as pafs
 
-from skewless import faults
+from skewless import failpoints
 from skewless.errors import StateAccessError
 from skewless.state.commits import Commit
 from skewless.state.files import Folder, qualify
+
+STAGED = "staged"
+
+
+def staging_folder(batch_id: int) -> str:
+    """Where the output files of a batch wait for its commit."""
+    return f"{STAGED}/{batch_id:012d}"
 
 
 def publish(folder: Folder, commit: Commit) -> None:
     """Move all staged files of a commit to where readers look for them."""
     if not commit.publish:
         return
-    faults.reach("publish.begun", commit.batch_id)
+    failpoints.hit("publish.begun", commit.batch_id)
     for staged, final in commit.publish:
         if folder.size(staged) is not None:
             _move(folder, staged, final)
-            faults.reach("publish.one", commit.batch_id)
-    faults.reach("publish.done", commit.batch_id)
+            failpoints.hit("publish.one", commit.batch_id)
+    failpoints.hit("publish.done", commit.batch_id)
 
 
 def _move(folder: Folder, staged: str, final: str) -> None:

@@ -9,28 +9,62 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skewless import faults
+from skewless import failpoints
+from skewless.arrays.types import FAR_US
 from skewless.errors import StateDamagedError, StateFormatError
-from skewless.model import SegmentInfo
 from skewless.state.files import Folder
 
 FORMAT = b"1"
 FORMAT_KEY = b"skewless.segment"
 HASH_FIELD = pa.field("__hash", pa.uint64(), nullable=False)
 SEGMENTS = "segments"
+SCRATCH = "scratch"  # files of one batch only
+ROWS = "rows"
 
 REPAIR = (
     "The state cannot be trusted any more: restore the checkpoint folder from a backup, or start "
     "with a new checkpointLocation (the sources are then read anew from their starting offsets)."
 )
+
+
+@dataclass(frozen=True)
+class SegmentInfo:
+    """A sorted, immutable file of stored rows.
+
+    `side` says what its rows are sorted and looked up as: the input they are of, or a name that
+    its operator gives; `kind` says what they are: "rows" as they came, or what an operator made of
+    them. `floor_us` is the watermark when its rows arrived: older rows in it came too late and do
+    not count. `level` is how often its rows were compacted, `batch_id` when they were last written.
+    """
+
+    name: str
+    side: str
+    rows: int
+    bytes: int
+    crc32: int
+    hash_min: int
+    hash_max: int
+    time_min_us: int
+    time_max_us: int
+    floor_us: int = -FAR_US
+    level: int = 0
+    batch_id: int = -1
+    kind: str = ROWS
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> SegmentInfo:
+        return SegmentInfo(**data)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
 
 @dataclass(frozen=True)
@@ -44,6 +78,25 @@ class Rows:
     def __len__(self) -> int:
         return len(self.hashes)
 
+    def slice(self, begin: int, end: int) -> Rows:
+        columns = [c.slice(begin, end - begin) for c in self.columns]
+        return Rows(self.hashes[begin:end], self.times[begin:end], columns)
+
+    def take(self, indices: npt.NDArray[np.int64]) -> Rows:
+        taken = pa.array(indices)
+        columns = [c.take(taken) for c in self.columns]
+        return Rows(self.hashes[indices], self.times[indices], columns)
+
+    def at_or_after(self, time_us: int) -> Rows:
+        """The rows that are not older; without a copy where all are."""
+        keep = self.times >= time_us
+        return self if keep.all() else self.take(np.flatnonzero(keep))
+
+    def pieces(self, most: int) -> Iterator[Rows]:
+        """The same rows, some at a time."""
+        for begin in range(0, len(self), most):
+            yield self.slice(begin, min(begin + most, len(self)))
+
 
 def write_segment(
     folder: Folder,
@@ -54,6 +107,7 @@ def write_segment(
     floor_us: int,
     level: int,
     batch_id: int,
+    kind: str = ROWS,
     place: str = SEGMENTS,
 ) -> SegmentInfo:
     """Write rows as a new segment. `place` is another folder for rows that are not state."""
@@ -62,9 +116,9 @@ def write_segment(
     described = pa.schema(fields, metadata={FORMAT_KEY: FORMAT})
     batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
     data = _ipc_bytes(batch)
-    faults.reach("segment.begun")
+    failpoints.hit("segment.begun")
     folder.write(name, data)
-    faults.reach("segment.written")
+    failpoints.hit("segment.written")
     return SegmentInfo(
         name=name,
         side=side,
@@ -78,6 +132,7 @@ def write_segment(
         floor_us=floor_us,
         level=level,
         batch_id=batch_id,
+        kind=kind,
     )
 
 
@@ -138,27 +193,3 @@ def verify_segment(folder: Folder, segment: SegmentInfo) -> None:
             f"{folder.path(segment.name)} was truncated or altered: {size} bytes with checksum "
             f"{crc32}, committed were {segment.bytes} with {segment.crc32}. {REPAIR}"
         )
-
-
-class SegmentCache:
-    """Segments that this process has mapped. Workers come and go: nothing depends on a hit."""
-
-    def __init__(self, most: int = 512) -> None:
-        self._most = most
-        self._rows: OrderedDict[str, Rows] = OrderedDict()
-
-    def rows(self, folder: Folder, segment: SegmentInfo, time_index: int | None) -> Rows:
-        key = folder.path(segment.name)
-        if key not in self._rows:
-            self._rows[key] = read_segment(folder, segment, time_index)
-        self._rows.move_to_end(key)
-        while len(self._rows) > self._most:
-            self._rows.popitem(last=False)
-        return self._rows[key]
-
-    def keep_only(self, folder: Folder, segments: set[str]) -> None:
-        """Let go of this folder's other segments, so that deleted files free their space."""
-        wanted = {folder.path(name) for name in segments}
-        prefix = folder.path(SEGMENTS)
-        for key in [k for k in self._rows if k.startswith(prefix) and k not in wanted]:
-            del self._rows[key]

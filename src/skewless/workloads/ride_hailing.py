@@ -27,14 +27,7 @@ import pyarrow as pa
 
 from skewless.errors import ArgumentError
 from skewless.workloads.hilbert import hilbert_index, hilbert_xy
-from skewless.workloads.zipf import (
-    EPOCH,
-    at_least,
-    empty_folder,
-    generator,
-    microseconds,
-    publish,
-)
+from skewless.workloads.zipf import EPOCH, at_least, empty_folder, generator, microseconds, publish
 
 HOT_SHARE = 0.80  # the share of the rows that the hot cells hold
 

@@ -1,0 +1,111 @@
+"""Sorted rows that are probed or that probe, and parts of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.arrays.sorting import sort_order
+from skewless.arrays.types import Ints, UInts, frozen
+from skewless.state.segments import SegmentInfo
+
+EMPTY = np.empty(0, np.int64)
+
+
+SEGMENTS_MERGED_FROM = 4  # from so many new segments on, probing them one by one costs more
+
+
+@dataclass(frozen=True)
+class Run:
+    """Sorted rows to be probed or to probe with. `rows` maps them to rows of `columns` when the
+    order differs from that of the columns (merged runs, and the probes of a band join)."""
+
+    hashes: UInts
+    times: Ints
+    columns: list[pa.Array]
+    floor_us: int
+    rows: Ints | None = None
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def slice(self, begin: int, end: int) -> Run:
+        if self.rows is not None:
+            columns, rows = self.columns, self.rows[begin:end]
+        else:
+            columns, rows = [c.slice(begin, end - begin) for c in self.columns], None
+        return Run(self.hashes[begin:end], self.times[begin:end], columns, self.floor_us, rows)
+
+    def indices(self, positions: Ints) -> pa.Array:
+        """Positions of the run as rows of its columns."""
+        return pa.array(positions if self.rows is None else self.rows[positions])
+
+
+def part_of_ranges(first: Ints, last: Ints, part: Ints, parts: Ints) -> tuple[Ints, Ints, int]:
+    """A part of the partners of every probing row."""
+    count = last - first
+    begin, end = first + count * part // parts, first + count * (part + 1) // parts
+    return begin, end, int((end - begin).sum())
+
+
+def touches(segment: SegmentInfo, hash_min: int, hash_max: int) -> bool:
+    """Whether a segment can hold rows of a range of hashes."""
+    return segment.hash_min <= hash_max and segment.hash_max >= hash_min
+
+
+def bounds(hashes: UInts, hash_min: int, hash_max: int) -> tuple[int, int]:
+    """Where the rows of a range of hashes begin and end."""
+    begin = int(np.searchsorted(hashes, np.uint64(hash_min), "left"))
+    return begin, int(np.searchsorted(hashes, np.uint64(hash_max), "right"))
+
+
+def clip(run: Run, hash_min: int, hash_max: int) -> Run:
+    """The rows of a run that lie in a range of hashes."""
+    begin, end = bounds(run.hashes, hash_min, hash_max)
+    return run if end - begin == len(run) else run.slice(begin, end)
+
+
+def select(run: Run, ranges: list[range]) -> Run:
+    """Some ranges of a run, in its order; without a copy where they are one."""
+    ranges = joined_ranges(ranges)
+    if len(ranges) == 1 and ranges[0].step == 1:
+        begin, end = ranges[0].start, ranges[0].stop
+        return run if end - begin == len(run) else run.slice(begin, end)
+    positions = np.concatenate(
+        [EMPTY, *(np.arange(r.start, r.stop, r.step, dtype=np.int64) for r in ranges)]
+    )
+    rows = positions if run.rows is None else run.rows[positions]
+    return Run(run.hashes[positions], run.times[positions], run.columns, run.floor_us, rows)
+
+
+def joined_ranges(ranges: list[range]) -> list[range]:
+    """Those that are not empty, sorted, with neighbours put together."""
+    result: list[range] = []
+    for one in sorted((r for r in ranges if len(r)), key=lambda r: r.start):
+        before = result[-1] if result else range(0)
+        if one.step == before.step == 1 and result and before.stop == one.start:
+            result[-1] = range(before.start, one.stop)
+        else:
+            result.append(one)
+    return result
+
+
+def merged(runs: list[Run]) -> list[Run]:
+    """Many short runs as one: probing costs per pair of runs, merging only per row."""
+    if len(runs) < SEGMENTS_MERGED_FROM:
+        return runs
+    hashes = np.concatenate([r.hashes for r in runs])
+    times = np.concatenate([r.times for r in runs])
+    order = sort_order(frozen(hashes), frozen(times))
+    offsets = np.cumsum([0] + [len(r.columns[0]) for r in runs[:-1]])
+    rows = np.concatenate(
+        [
+            (np.arange(len(r), dtype=np.int64) if r.rows is None else r.rows) + offset
+            for r, offset in zip(runs, offsets, strict=True)
+        ]
+    )
+    columns = [pa.concat_arrays([r.columns[i] for r in runs]) for i in range(len(runs[0].columns))]
+    # Runs of one batch and side share one floor.
+    return [Run(hashes[order], times[order], columns, runs[0].floor_us, rows[order])]

@@ -1,0 +1,57 @@
+"""The conditions of a join as users write them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Unbounded(Enum):
+    """The type of `UNBOUNDED`."""
+
+    UNBOUNDED = "unbounded"
+
+    def __repr__(self) -> str:
+        return "sk.UNBOUNDED"
+
+
+UNBOUNDED = Unbounded.UNBOUNDED
+
+
+@dataclass(frozen=True)
+class Band:
+    """A condition ``|left - right| <= width`` as the user wrote it; made by `sk.band`."""
+
+    left: str
+    right: str
+    width: object
+
+
+def band(left: str, right: str, width: object) -> Band:
+    """Join rows whose columns are at most `width` apart: ``|left - right| <= width``.
+
+    `width` is a number for numeric columns, a duration ("5 seconds") for timestamps and a number of
+    whole days ("2 days") for dates. A wider band compares more rows: all that
+    lie within about twice the width.
+
+    >>> band("price", "quote", width=0.5)
+    Band(left='price', right='quote', width=0.5)
+    """
+    return Band(left, right, width)
+
+
+@dataclass(frozen=True)
+class Equal:
+    """A condition ``left = right`` of a three-way join as the user wrote it; made by `sk.equal`."""
+
+    left: str
+    right: str
+
+
+def equal(left: str, right: str) -> Equal:
+    """Join rows whose columns are equal. In `sk.join3` columns begin with their input.
+
+    >>> equal("r.user", "s.user")
+    Equal(left='r.user', right='s.user')
+    """
+    return Equal(left, right)

@@ -1,0 +1,123 @@
+"""The one loop: what happens in a micro-batch, whatever the operators and wherever they run.
+
+rows arrive  →  for every operator, those below first:  plan → steps → rows
+→  the rows of the last one go to the sink, those of others into the operator above
+→  conclude  →  commit  →  publish  →  clean up
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Generic
+
+from skewless import failpoints
+from skewless.engine.executor import Executor, Moves, Rows, Sink
+from skewless.engine.instance import StepTask
+from skewless.engine.lifecycle import Query
+from skewless.engine.operator import Batch, Step
+from skewless.engine.pipeline import IngestTask, Node
+from skewless.engine.report import BatchReport
+
+
+class Phases:
+    """Splits the time of a batch into phases."""
+
+    def __init__(self) -> None:
+        self._last = time.perf_counter()
+        self.spent_ms: dict[str, float] = {}
+
+    def lap(self, phase: str) -> None:
+        now = time.perf_counter()
+        self.spent_ms[phase] = self.spent_ms.get(phase, 0.0) + (now - self._last) * 1000
+        self._last = now
+
+
+def run_batch(
+    query: Query, executor: Executor[Rows], sink: Sink[Rows], batch_id: int
+) -> BatchReport | None:
+    """One batch from beginning to end; None if it was committed before, and must change nothing."""
+    failpoints.hit("batch.begun", batch_id)
+    if query.is_done(batch_id):
+        return None
+    work = BatchWork(query, executor, batch_id)
+    rows = work.up_to_results()
+    moves = work.written(rows, sink)
+    return query.commit(batch_id, work.batches, moves, work.phases.spent_ms)
+
+
+class BatchWork(Generic[Rows]):
+    """The work of one batch. Results are made when they are read."""
+
+    def __init__(
+        self, query: Query, executor: Executor[Rows], batch_id: int, *, is_last: bool = False
+    ) -> None:
+        self._query, self._executor, self._batch_id = query, executor, batch_id
+        self._is_last = is_last
+        self.batches: dict[str, Batch] = {}
+        self.phases = Phases()
+        self._emitting: StepTask | None = None
+
+    def up_to_results(self) -> Rows:
+        """Everything up to the rows of the last operator."""
+        arrivals = self._executor.arrivals()
+        self.phases.lap("ingest")
+        failpoints.hit("arrivals.collected", self._batch_id)
+        pipeline = self._query.pipeline
+        for node in pipeline.nodes:
+            mine = [a for a in arrivals if a.operator == node.name]
+            batch = self._query.begin(node, self._batch_id, mine, self.batches)
+            self.batches[node.name] = replace(batch, is_last=self._is_last)
+            task = self._emitting_step(node)
+            if node is not pipeline.root and task is not None:
+                upper, i, feed = pipeline.above(node)
+                ingest = IngestTask(upper, i.name, self._query.root)
+                arrivals += self._executor.pass_on(task, node, ingest, feed)
+                self._note(node, task)
+                self.phases.lap(self._phase(node, task.step.name))
+        self._emitting = task
+        if task is None:
+            return self._executor.no_rows(pipeline.root)
+        return self._executor.rows(task, pipeline.root)
+
+    def _emitting_step(self, node: Node) -> StepTask | None:
+        """Run the steps of an operator up to the one that emits, if one does."""
+        coordinator, batch = self._query.coordinators[node.name], self.batches[node.name]
+        step = coordinator.plan(batch)
+        self.phases.lap(self._phase(node, "plan"))
+        while step is not None:
+            task = self._query.task(node, self._batch_id, step)
+            batch.steps.append(step)
+            if step.emits:
+                return task
+            batch.reports.append(self._executor.reports(task))
+            self.phases.lap(self._phase(node, step.name))
+            step = coordinator.next(batch)
+        return None
+
+    def _note(self, node: Node, task: StepTask) -> None:
+        self.batches[node.name].reports.append(self._query.reports(task))
+
+    def _phase(self, node: Node, step: str) -> str:
+        alone = len(self._query.pipeline.nodes) == 1
+        return step if alone else f"{node.name}: {step}"
+
+    def written(self, rows: Rows, sink: Sink[Rows]) -> Moves:
+        """Hand the results to the sink, and see to it that all work is done."""
+        root, task = self._query.pipeline.root, self._emitting
+        moves: Moves = []
+        if task is not None or self._batch_id == 0 or sink.shows_empty:
+            failpoints.hit("sink.begun", self._batch_id)
+            moves = sink.write(rows, self._batch_id)
+            failpoints.hit("sink.staged", self._batch_id)
+        if task is not None:
+            self._note(root, task)
+            batch = self.batches[root.name]
+            if task.step.must_finish and not batch.is_complete:
+                # The sink has not read everything; but what is not made now would be missing.
+                self._executor.drain(rows)
+                batch.reports.pop()
+                self._note(root, task)
+        step: Step | None = None if task is None else task.step
+        self.phases.lap("write" if step is None else self._phase(root, f"{step.name} and write"))
+        return moves

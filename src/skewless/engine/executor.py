@@ -1,0 +1,145 @@
+"""Who runs the steps of a batch. Spark's executor is in `spark/`; this one has no processes."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, Protocol, TypeVar
+
+import pyarrow as pa
+
+from skewless.engine.instance import StepTask
+from skewless.engine.operator import Arrival
+from skewless.engine.pipeline import Feed, IngestTask, Node, Pipeline
+from skewless.engine.report import InstanceReport
+
+Moves = list[tuple[str, str]]
+Rows = TypeVar("Rows")
+Taken = TypeVar("Taken", contravariant=True)
+
+
+class Sink(Protocol[Taken]):
+    """Takes the result of each batch; returns the (staged, final) names of files to be shown."""
+
+    shows_empty: bool
+    """Whether a batch without results is to be written, too, where that is known beforehand."""
+
+    def write(self, result: Taken, batch_id: int) -> Moves: ...
+
+
+class Executor(ABC, Generic[Rows]):
+    """Runs the tasks of one batch. `Rows` is what results are while they are on their way."""
+
+    @abstractmethod
+    def arrivals(self) -> list[Arrival]:
+        """Have the streams' rows of this batch taken in."""
+
+    @abstractmethod
+    def reports(self, task: StepTask) -> list[InstanceReport]:
+        """Run a step that emits nothing."""
+
+    @abstractmethod
+    def rows(self, task: StepTask, node: Node) -> Rows:
+        """The rows of a step that emits; it runs when they are read."""
+
+    @abstractmethod
+    def no_rows(self, node: Node) -> Rows:
+        """What an operator emits that has nothing to emit."""
+
+    @abstractmethod
+    def pass_on(self, task: StepTask, node: Node, ingest: IngestTask, feed: Feed) -> list[Arrival]:
+        """Run a step that emits, and have its rows taken in by the operator above."""
+
+    @abstractmethod
+    def drain(self, rows: Rows) -> None:
+        """Have all rows made, for nobody."""
+
+
+Task = Sequence[pa.RecordBatch]
+Shape = Callable[[pa.RecordBatch], pa.RecordBatch]
+
+
+@dataclass
+class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
+    """Everything in this process, one task after the other: for tests and benchmarks.
+
+    `streams` are the rows of the batch, cut into tasks. What Spark would carry between processes is
+    carried through JSON and pickle if it is to be `faithful`. With `attempts`, every task is run so
+    often, and only what the last one gave counts. `shapes` are done to rows between operators.
+    """
+
+    pipeline: Pipeline
+    root: str
+    streams: Sequence[Sequence[Task]]
+    faithful: bool = False
+    attempts: int = 1
+    ran: list[StepTask] = field(default_factory=list)
+
+    def arrivals(self) -> list[Arrival]:
+        found: list[Arrival] = []
+        for node, i, feed in self.pipeline.streams():
+            assert feed.stream is not None
+            for number, batches in enumerate(self.streams[feed.stream]):
+                found += self._taken_in(IngestTask(node, i.name, self.root), feed, batches, number)
+        return found
+
+    def _taken_in(self, task: IngestTask, feed: Feed, batches: Task, number: int) -> list[Arrival]:
+        for _ in range(self.attempts):
+            rows = (batch.select(list(feed.columns)) for batch in batches)
+            found = list(self._sent(task)(rows, number))
+        if self.faithful:
+            found = [Arrival.from_json(json.loads(json.dumps(a.to_json()))) for a in found]
+        return found
+
+    def _sent(self, value: Any) -> Any:
+        return pickle.loads(pickle.dumps(value)) if self.faithful else value
+
+    def reports(self, task: StepTask) -> list[InstanceReport]:
+        self.ran.append(task)
+        found = []
+        for number in range(task.step.instances):
+            for _ in range(self.attempts):
+                report = self._sent(task).report_of(number)
+            found.append(report)
+        if self.faithful:
+            found = [InstanceReport.from_json(json.loads(json.dumps(r.to_json()))) for r in found]
+        return found
+
+    def rows(self, task: StepTask, node: Node) -> list[list[pa.RecordBatch]]:
+        self.ran.append(task)
+        return [self._rows_of(task, number) for number in range(task.step.instances)]
+
+    def _rows_of(self, task: StepTask, number: int) -> list[pa.RecordBatch]:
+        for _ in range(self.attempts):
+            rows = list(self._sent(task).rows_of(number))
+        return rows
+
+    def no_rows(self, node: Node) -> list[list[pa.RecordBatch]]:
+        return []
+
+    def pass_on(self, task: StepTask, node: Node, ingest: IngestTask, feed: Feed) -> list[Arrival]:
+        found: list[Arrival] = []
+        for number, part in enumerate(self.rows(task, node)):
+            for shape in feed.shape:
+                part = [shape(batch) for batch in part]  # noqa: PLW2901
+            found += self._taken_in(ingest, feed, part, number)
+        return found
+
+    def drain(self, rows: list[list[pa.RecordBatch]]) -> None:
+        """They are made already."""
+
+
+class Collecting:
+    """A sink that keeps what it gets, batch by batch."""
+
+    shows_empty = True
+
+    def __init__(self) -> None:
+        self.batches: dict[int, list[pa.RecordBatch]] = {}
+
+    def write(self, result: list[list[pa.RecordBatch]], batch_id: int) -> Moves:
+        self.batches[batch_id] = [batch for part in result for batch in part]
+        return []

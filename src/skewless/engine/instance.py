@@ -1,0 +1,156 @@
+"""The frame of all work: one instance, one step of one batch. Clock, failpoints, report, cache."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Generator, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import pyarrow as pa
+
+from skewless import failpoints
+from skewless.arrays.types import FAR_US
+from skewless.engine.operator import Step
+from skewless.engine.report import InstanceLoad, InstanceReport
+from skewless.state.cache import CACHE
+from skewless.state.files import Folder
+from skewless.state.rewriting import Layout, rewrite
+from skewless.state.segments import Rows, SegmentInfo, write_segment
+
+
+class Clock:
+    """Processor time of this thread, by what it is spent on: not that of whoever takes the rows,
+    nor that of other processes."""
+
+    def __init__(self) -> None:
+        self.spent_s: dict[str, float] = {}
+        self._on, self._begun = "work", time.thread_time()
+
+    def start(self) -> None:
+        self._begun = time.thread_time()
+
+    def stop(self) -> None:
+        now = time.thread_time()
+        self.spent_s[self._on] = self.spent_s.get(self._on, 0.0) + now - self._begun
+        self._begun = now
+
+    def turn_to(self, what: str) -> None:
+        """Count what follows as something else."""
+        self.stop()
+        self._on = what
+
+    def reset(self) -> None:
+        """Forget what was spent so far, such as mapping files, which only the first instance in a
+        process has to do."""
+        self.spent_s.clear()
+        self.start()
+
+    def spent_ms(self, what: str | None = None) -> float:
+        spent = sum(self.spent_s.values()) if what is None else self.spent_s.get(what, 0.0)
+        return round(spent * 1000, 3)
+
+
+@dataclass
+class Instance:
+    """What work is done with, and where it notes down what it did: `load`, `detail`, `written`."""
+
+    number: int
+    instances: int
+    batch_id: int
+    folder: Folder
+    scope: str
+    layouts: Mapping[str, Layout]
+    clock: Clock = field(default_factory=Clock)
+    load: InstanceLoad = field(default_factory=lambda: InstanceLoad(0))
+    detail: dict[str, Any] = field(default_factory=dict)
+    written: list[SegmentInfo] = field(default_factory=list)
+
+    def rows(self, segment: SegmentInfo) -> Rows:
+        """The rows of a segment, mapped into memory; those that are asked for again stay so."""
+        time_index = self.layouts[segment.side].time_index
+        return CACHE.rows(self.folder, segment, time_index, self.scope)
+
+    def write(self, side: str, rows: Rows, kind: str, level: int = 0) -> None:
+        """Rows that will be state."""
+        schema = self.layouts[side].schema
+        self.written.append(
+            write_segment(
+                self.folder,
+                side,
+                schema,
+                rows,
+                floor_us=-FAR_US,
+                level=level,
+                batch_id=self.batch_id,
+                kind=kind,
+            )
+        )
+
+
+@dataclass(frozen=True)
+class StepTask:
+    """A step with what every instance of it has to know. It is sent to the tasks. The rows of a
+    step that emits fill the way back, so that its reports are files in `report_folder`."""
+
+    step: Step
+    root: str
+    operator: str
+    batch_id: int
+    report_folder: str
+
+    def rows_of(self, number: int) -> Iterator[pa.RecordBatch]:
+        """The rows of one instance; then its report, as a small file. Running it twice gives the
+        same rows and does no harm."""
+        instance, folder = self._instance(number), Folder(self.root)
+        emitted = yield from self._work(instance)
+        report = self._report(instance, emitted)
+        data = json.dumps(report.to_json()).encode()
+        folder.write_atomically(f"{self.report_folder}/{number}.json", data)
+        failpoints.hit("instance.reported", self.batch_id)
+
+    def report_of(self, number: int) -> InstanceReport:
+        """The work of one instance that emits nothing."""
+        instance = self._instance(number)
+        for _ in self._work(instance):
+            raise AssertionError(f"{self.step.name} emits no rows")
+        report = self._report(instance, 0)
+        failpoints.hit("instance.reported", self.batch_id)
+        return report
+
+    def _instance(self, number: int) -> Instance:
+        scope = f"{self.root}#{self.operator}"
+        step = self.step
+        return Instance(
+            number, step.instances, self.batch_id, Folder(self.root), scope, step.layouts
+        )
+
+    def _work(self, instance: Instance) -> Generator[pa.RecordBatch, None, int]:
+        """The rows of the work, and at the end how many there were."""
+        failpoints.hit("instance.begun", self.batch_id)
+        emitted, clock = 0, instance.clock
+        clock.start()
+        for rows in self.step.work(instance):
+            clock.stop()
+            emitted += rows.num_rows
+            yield rows
+            clock.start()
+        clock.stop()
+        failpoints.hit("instance.worked", self.batch_id)
+        return emitted
+
+    def _report(self, instance: Instance, emitted: int) -> InstanceReport:
+        compacted: list[SegmentInfo] = []
+        if self.step.compaction is not None:
+            share = (instance.number, instance.instances)
+            compacted = list(
+                rewrite(instance.folder, self.step.compaction, share, self.batch_id, instance.rows)
+            )
+        CACHE.keep_only(instance.folder, {s.name for s in self.step.reads}, instance.scope)
+        load = replace(instance.load, instance=instance.number)
+        if not load.time_ms:
+            load = replace(load, time_ms=instance.clock.spent_ms())
+        return InstanceReport(
+            load, emitted, tuple(instance.written), tuple(compacted), instance.detail
+        )

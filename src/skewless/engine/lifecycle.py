@@ -1,0 +1,309 @@
+"""The life of a query's state, whatever its operators: open, replay, commit, publish, clean up."""
+
+from __future__ import annotations
+
+import json
+import logging
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from skewless import failpoints
+from skewless.engine.instance import StepTask
+from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
+from skewless.engine.pipeline import Node, Pipeline
+from skewless.engine.report import BatchReport, InstanceReport, OperatorReport, heaviest
+from skewless.engine.watermark import NEVER_US, advance, behind, known, reached
+from skewless.errors import DataError, StateAccessError, StateDamagedError
+from skewless.state.blobs import BLOBS
+from skewless.state.commits import COMMITS, Commit, CommitLog, OperatorState, claim
+from skewless.state.files import Folder
+from skewless.state.history import HISTORY, write_report
+from skewless.state.publish import STAGED, publish, staging_folder
+from skewless.state.segments import SCRATCH, SEGMENTS, verify_segment
+
+log = logging.getLogger("skewless")
+
+REPORTS = "reports"
+SWEEP_EVERY = 32  # batches
+TRANSIENT = (SCRATCH, REPORTS, STAGED)  # folders whose content is of one batch only
+DURABLE = (SEGMENTS, BLOBS)  # folders whose content commits refer to
+NULL_TIMES = "null times"
+
+
+class Query:
+    """A pipeline and its state folder, from the driver's view. `keep_commits` is how many batches
+    one can go back to."""
+
+    def __init__(
+        self, root: str, pipeline: Pipeline, keep_commits: int = 10, keep_history: int = 1000
+    ) -> None:
+        self.root, self.pipeline = root, pipeline
+        self.folder = Folder(root)
+        self._keep_commits, self._keep_history = max(keep_commits, 2), keep_history
+        self._commits = CommitLog(self.folder)
+        self._kept: dict[int, set[str]] = {}
+        self.last: Commit | None = None
+        self.coordinators: dict[str, Coordinator] = {}
+        self.is_open = False
+
+    def open(self) -> None:
+        """Make or check the state folder; finish what a crash left unfinished."""
+        self.folder.make()
+        self._check_writable()
+        for name in (COMMITS, HISTORY, *DURABLE, *TRANSIENT):
+            self.folder.make(name)
+        claim(self.folder, self.pipeline.fingerprint())
+        ids = self._commits.batch_ids()
+        self._kept = {i: self._commits.read(i).files for i in ids}
+        self.last = self._commits.read(ids[-1]) if ids else None
+        if self.last is not None:
+            with ThreadPoolExecutor() as pool:
+                list(pool.map(lambda s: verify_segment(self.folder, s), self.last.segments))
+            publish(self.folder, self.last)
+        self.coordinators = {
+            node.name: node.operator.coordinator(self._state(node), self.folder)
+            for node in self.pipeline.nodes
+        }
+        self._clean_orphans()
+        self.is_open = True
+
+    def _state(self, node: Node) -> OperatorState | None:
+        return None if self.last is None else self.last.operators[node.name]
+
+    def _check_writable(self) -> None:
+        probe = f".probe-{uuid.uuid4().hex}"
+        try:
+            self.folder.write(probe, b"skewless")
+            size = self.folder.size(probe)
+        finally:
+            self.folder.delete(probe)
+        if size != 8:
+            raise StateAccessError(f"cannot store a file in {self.folder.root}: is the disk full?")
+
+    def _sweep(self) -> None:
+        """Remove what no commit refers to: left over from crashes and repeated tasks. Between two
+        batches nobody else writes."""
+        referred = set().union(*self._kept.values()) if self._kept else set()
+        for durable in DURABLE:
+            for name in self.folder.list(durable):
+                if f"{durable}/{name}" not in referred:
+                    self.folder.delete(f"{durable}/{name}")
+
+    def _clean_orphans(self) -> None:
+        """Remove what a process that is gone has left."""
+        self._sweep()
+        for transient in TRANSIENT:
+            self.folder.delete_folder(transient)
+            self.folder.make(transient)
+
+    def is_done(self, batch_id: int) -> bool:
+        """Whether a batch is committed already: then it is replayed and must change nothing."""
+        if self.last is None:
+            if batch_id > 0:
+                raise StateDamagedError(
+                    f"Spark's log is at batch {batch_id}, but {self.folder.root} holds no commit. "
+                    "Restore the state folder, or start with a new checkpointLocation."
+                )
+            return False
+        if batch_id not in (self.last.batch_id, self.last.batch_id + 1):
+            # Spark repeats at most its last batch. Skipping older ones would lose new rows unseen.
+            raise StateDamagedError(
+                f"Spark's log is at batch {batch_id}, but the last commit in {self.folder.root} is "
+                f"of batch {self.last.batch_id}. Restore the whole checkpoint folder from one "
+                "point in time, or start with a new checkpointLocation."
+            )
+        return batch_id <= self.last.batch_id
+
+    def begin(
+        self,
+        node: Node,
+        batch_id: int,
+        arrivals: Sequence[Arrival],
+        below: Mapping[str, Batch],
+    ) -> Batch:
+        """A batch of one operator, now that its rows have arrived and those below are planned."""
+        for i in node.operator.inputs:
+            _refuse_null_times(i, arrivals)
+        state = self._state(node)
+        before = NEVER_US if state is None else state.watermark_us
+        seen: Mapping[str, int | None] = {} if state is None else state.time_max_us
+        latest = _latest(node, seen, arrivals)
+        now, then = (
+            advance(before, [
+                behind(getattr(below[feed.source], mark), feed.lag_us)
+                if feed.source is not None
+                else reached(times.get(i.name), i.late_us)
+                for i, feed in node.fed()
+            ])
+            for times, mark in ((seen, "watermark_us"), (latest, "next_watermark_us"))
+        )  # fmt: skip
+        base = OperatorState(now, latest) if state is None else state
+        return Batch(
+            batch_id=batch_id,
+            root=self.root,
+            state=OperatorState(now, latest, base.segments, base.blobs, base.facts),
+            arrivals=arrivals,
+            watermark_us=now,
+            next_watermark_us=max(now, then),
+        )
+
+    def task(self, node: Node, batch_id: int, step: Step) -> StepTask:
+        """A step as it is sent out, with a folder for reports that no earlier try of the batch has
+        written to."""
+        reports = f"{REPORTS}/{batch_id:012d}-{uuid.uuid4().hex}"
+        if step.emits:
+            self.folder.make(reports)
+        return StepTask(step, self.root, node.name, batch_id, reports)
+
+    def reports(self, task: StepTask) -> list[InstanceReport | None]:
+        """What each instance has told of a step that emits. A sink may have read only some of the
+        rows, or none: then some have told nothing."""
+        told: list[InstanceReport | None] = []
+        for instance in range(task.step.instances):
+            try:
+                data = json.loads(self.folder.read(f"{task.report_folder}/{instance}.json"))
+                told.append(InstanceReport.from_json(data))
+            except FileNotFoundError:
+                told.append(None)
+        return told
+
+    def commit(
+        self,
+        batch_id: int,
+        batches: Mapping[str, Batch],
+        moves: Sequence[tuple[str, str]] = (),
+        phases_ms: Mapping[str, float] | None = None,
+    ) -> BatchReport:
+        """Make the batch count: write its commit, show its output, clean up behind it."""
+        outcomes = {
+            name: self.coordinators[name].conclude(batch) for name, batch in batches.items()
+        }
+        if batch_id > 0 and _emitted_nothing(batches[self.pipeline.root.name]):
+            moves = ()  # files without rows; only the first batch shows one, for its schema
+        states = {
+            name: OperatorState(
+                batch.next_watermark_us,
+                batch.state.time_max_us,
+                outcomes[name].segments,
+                outcomes[name].blobs,
+                outcomes[name].facts,
+            )
+            for name, batch in batches.items()
+        }
+        commit = Commit(batch_id, states, tuple(moves))
+        report = self._report(commit, batches, outcomes, phases_ms or {})
+        write_report(self.folder, batch_id, report.to_json())
+        failpoints.hit("history.written", batch_id)
+        self._commits.write(commit)
+        self.last = commit
+        self._kept[batch_id] = commit.files
+        publish(self.folder, commit)
+        self._clean_up(batch_id, _files_of(batches.values()))
+        failpoints.hit("cleanup.done", batch_id)
+        return report
+
+    def _report(
+        self,
+        commit: Commit,
+        batches: Mapping[str, Batch],
+        outcomes: Mapping[str, Outcome],
+        phases_ms: Mapping[str, float],
+    ) -> BatchReport:
+        reports = [
+            _operator_report(node, batches[node.name], outcomes[node.name])
+            for node in self.pipeline.nodes
+        ]
+        streams = {
+            f"{node.name}.{i.name}": _rows_of(i, batches[node.name].arrivals)
+            for node, i, _ in self.pipeline.streams()
+        }
+        return BatchReport.of(commit.batch_id, reports, streams, phases_ms)
+
+    def _clean_up(self, batch_id: int, written: Iterable[str]) -> None:
+        """Delete what no kept commit refers to any more, of what the batch has `written` too.
+        Failing to is no reason to stop."""
+        try:
+            for old in sorted(self._kept)[: -self._keep_commits]:
+                self._commits.delete(old)
+                gone = self._kept.pop(old)
+                for name in gone - set().union(*self._kept.values()):
+                    self.folder.delete(name)
+            for name in set(written) - self._kept[batch_id]:
+                self.folder.delete(name)
+            for transient in (REPORTS, staging_folder(batch_id)):
+                self.folder.delete_folder(transient)
+            self.folder.make(REPORTS)
+            if batch_id % SWEEP_EVERY == SWEEP_EVERY - 1:
+                self._sweep()
+            if batch_id >= self._keep_history:
+                self.folder.delete(f"{HISTORY}/{batch_id - self._keep_history:012d}.json")
+        except OSError as error:
+            log.warning("could not clean up behind batch %d: %s", batch_id, error)
+
+
+def _latest(
+    node: Node, seen: Mapping[str, int | None], arrivals: Sequence[Arrival]
+) -> dict[str, int | None]:
+    """The latest event time of each input, now that a batch has arrived."""
+    latest: dict[str, int | None] = {}
+    for i in node.operator.inputs:
+        times = [seen.get(i.name), *(a.time_max_us for a in arrivals if a.input == i.name)]
+        latest[i.name] = max((t for t in times if t is not None), default=None)
+    return latest
+
+
+def _rows_of(i: Input, arrivals: Sequence[Arrival]) -> int:
+    return sum(a.rows for a in arrivals if a.input == i.name)
+
+
+def _files_of(batches: Iterable[Batch]) -> Iterable[str]:
+    """All that a batch has written and that may not be state."""
+    for batch in batches:
+        for arrival in batch.arrivals:
+            yield from arrival.files
+        for report in (r for step in batch.reports for r in step if r is not None):
+            yield from (s.name for s in (*report.written, *report.compacted))
+
+
+def _emitted_nothing(batch: Batch) -> bool:
+    """Whether it is certain that a batch has no results."""
+    return batch.is_complete and not any(r.emitted for step in batch.reports for r in step if r)
+
+
+def _operator_report(node: Node, batch: Batch, outcome: Outcome) -> OperatorReport:
+    dropped: dict[str, int] = {}
+    for counts in (*(a.dropped for a in batch.arrivals), outcome.dropped):
+        for cause, count in counts.items():
+            dropped[cause] = dropped.get(cause, 0) + count
+    dropped["late"] = dropped.get("late", 0) + sum(load.late for load in outcome.loads)
+    emitted = sum(r.emitted for step in batch.reports for r in step if r is not None)
+    return OperatorReport(
+        name=node.name,
+        rows={i.name: _rows_of(i, batch.arrivals) for i in node.operator.inputs},
+        dropped={cause: count for cause, count in dropped.items() if count},
+        counters={"matches": emitted} | dict(outcome.counters),
+        state_rows=sum(s.rows for s in outcome.segments),
+        state_bytes=sum(s.bytes for s in outcome.segments),
+        segments=len(outcome.segments),
+        watermark_us=known(batch.watermark_us),
+        instances=outcome.loads,
+        heavy_keys=heaviest(batch.arrivals),
+        decisions=outcome.decisions,
+        verdict=outcome.verdict,
+        slots=outcome.slots,
+        keys=outcome.keys,
+        key_figures=outcome.key_figures,
+    )
+
+
+def _refuse_null_times(i: Input, arrivals: Sequence[Arrival]) -> None:
+    """Stop the query at rows that have no event time."""
+    count = sum(a.dropped.get(NULL_TIMES, 0) for a in arrivals if a.input == i.name)
+    if count and not i.drop_null_times:
+        who = "1 row" if count == 1 else f"{count} rows"
+        raise DataError(
+            f"{who} of the {i.title or f'{i.name} input'} without event time (column "
+            f"{i.time_name!r} is null). Filter such rows out, or pass "
+            'on_null_time="drop" to drop and count them.'
+        )

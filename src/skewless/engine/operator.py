@@ -1,0 +1,285 @@
+"""What an operator is: a value that says what to do. The engine does it, the same way for all.
+
+An `Operator` goes to every task; its `Coordinator` stays on the driver while a query runs. A batch
+of an operator is one step or several, each done by so many instances; at most the last one emits
+rows, which are the operator's results.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import pyarrow as pa
+
+from skewless.engine.watermark import EventTimes
+from skewless.placement.figures import Decision, Figures, WatchedKey
+from skewless.state.blobs import BlobInfo
+from skewless.state.commits import CommitLog, OperatorState
+from skewless.state.compaction import choose_compactions
+from skewless.state.files import Folder
+from skewless.state.rewriting import Compaction, Layout, Merge
+from skewless.state.segments import SegmentInfo
+
+if TYPE_CHECKING:
+    from skewless.engine.instance import Instance
+    from skewless.engine.report import InstanceLoad, InstanceReport
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input of an operator. `schema` has only the columns that the operator takes; `time` is
+    the event time among them. `title` is how errors call it."""
+
+    name: str
+    schema: pa.Schema
+    time: int | None
+    late_us: int
+    drop_null_times: bool = False
+    title: str = ""
+
+    @property
+    def time_name(self) -> str | None:
+        return None if self.time is None else str(self.schema.field(self.time).name)
+
+
+@dataclass(frozen=True)
+class HeavyKey:
+    """A key that stands out: its value, and the rows it had in a batch."""
+
+    value: str
+    rows: int
+
+
+@dataclass(frozen=True)
+class RunRef:
+    """New rows as a segment and, where rows look for partners under other hashes than their own,
+    the file that lists these."""
+
+    segment: SegmentInfo
+    probe_file: str | None = None
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """What one task made of its part of an input: segments that will be state, scratch files that
+    live as long as the batch, blobs, and what was dropped by cause. `detail` is the operator's."""
+
+    input: str
+    rows: int = 0
+    runs: tuple[RunRef, ...] = ()
+    scratch: tuple[SegmentInfo, ...] = ()
+    blobs: tuple[BlobInfo, ...] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    time_max_us: int | None = None
+    heavy_keys: tuple[HeavyKey, ...] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+    operator: str = ""
+
+    @property
+    def files(self) -> set[str]:
+        names = {r.segment.name for r in self.runs} | {s.name for s in self.scratch}
+        names |= {r.probe_file for r in self.runs if r.probe_file is not None}
+        return names | {b.name for b in self.blobs}
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Arrival:
+        return Arrival(
+            **data
+            | {
+                "runs": tuple(
+                    RunRef(SegmentInfo.from_json(r["segment"]), r["probe_file"])
+                    for r in data["runs"]
+                ),
+                "scratch": tuple(SegmentInfo.from_json(s) for s in data["scratch"]),
+                "blobs": tuple(BlobInfo(**b) for b in data["blobs"]),
+                "heavy_keys": tuple(HeavyKey(**k) for k in data["heavy_keys"]),
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(replace(self, detail={})) | {"detail": dict(self.detail)}
+
+
+@dataclass(frozen=True)
+class IngestContext:
+    """What a task knows while it takes rows in: where the state is, whose it is, which task."""
+
+    root: str
+    operator: str
+    task: int = 0
+
+    @cached_property
+    def folder(self) -> Folder:
+        return Folder(self.root)
+
+    def state(self) -> OperatorState | None:
+        """What the operator had after the last batch. Tasks of the streaming plan are made before
+        any batch, so they have to look."""
+        last = CommitLog(self.folder).latest()
+        return None if last is None else last.operators.get(self.operator)
+
+
+Work = Callable[["Instance"], Iterator[pa.RecordBatch]]
+
+
+@dataclass(frozen=True)
+class Step:
+    """A part of a batch that instances work on side by side.
+
+    `work` is sent to every instance and gives its rows. They are the operator's results if the step
+    `emits`; else it gives none. What it notes down comes back as a report. `reads` are the
+    segments it may look into. A step that `must_finish` leaves something for later batches: every
+    instance has to work, even if the sink does not read all of the rows.
+    """
+
+    name: str
+    instances: int
+    work: Work
+    emits: bool
+    reads: tuple[SegmentInfo, ...] = ()
+    layouts: Mapping[str, Layout] = field(default_factory=dict)
+    compaction: Compaction | None = None
+    must_finish: bool = False
+
+
+@dataclass
+class Batch:
+    """One batch, as an operator's coordinator sees it.
+
+    Rows before `watermark_us` are late. Rows of later batches will be at or after
+    `next_watermark_us`. With `is_last` there are no later batches. `reports` are what the instances
+    of each step so far have told; None for those that the sink did not ask to work.
+    """
+
+    batch_id: int
+    root: str
+    state: OperatorState
+    arrivals: Sequence[Arrival]
+    watermark_us: int
+    next_watermark_us: int
+    is_last: bool = False
+    steps: list[Step] = field(default_factory=list)
+    reports: list[Sequence[InstanceReport | None]] = field(default_factory=list)
+
+    @property
+    def folder(self) -> Folder:
+        return Folder(self.root)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every instance of every step has told what it did."""
+        return all(report is not None for step in self.reports for report in step)
+
+    def told(self, step: int = -1) -> list[InstanceReport]:
+        """The reports of a step, of those that have worked."""
+        return [report for report in self.reports[step] if report is not None]
+
+    def new_runs(self) -> tuple[RunRef, ...]:
+        """The new rows, with the floor below which they are late."""
+        return tuple(
+            replace(
+                run,
+                segment=replace(run.segment, floor_us=self.watermark_us, batch_id=self.batch_id),
+            )
+            for arrival in self.arrivals
+            for run in arrival.runs
+        )
+
+    def compaction(
+        self,
+        layouts: Mapping[str, Layout],
+        keep_after_us: Mapping[str, int],
+        segments: Sequence[SegmentInfo] | None = None,
+        merge: Merge | None = None,
+    ) -> Compaction | None:
+        """The segments that are due to be put together, if any."""
+        groups = choose_compactions(list(self.state.segments if segments is None else segments))
+        return Compaction(groups, layouts, keep_after_us, merge) if groups else None
+
+    def old_after(self, old: Sequence[SegmentInfo]) -> list[SegmentInfo]:
+        """Segments of earlier batches after the compactions of this one. A compaction counts only
+        if every instance has done its share."""
+        alive = list(old)
+        for step, reports in zip(self.steps, self.reports, strict=True):
+            if step.compaction is not None and None not in reports:
+                alive = [s for s in alive if s.name not in step.compaction.replaced]
+                alive += [s for r in reports if r is not None for s in r.compacted]
+        return alive
+
+    def written(self) -> list[SegmentInfo]:
+        """What the instances have made in all steps, besides compactions."""
+        return [s for step in self.reports for r in step if r is not None for s in r.written]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a batch of an operator came to: its state from now on, and what is told of it."""
+
+    segments: tuple[SegmentInfo, ...] = ()
+    blobs: tuple[BlobInfo, ...] = ()
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    loads: tuple[InstanceLoad, ...] = ()
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    decisions: tuple[Decision, ...] = ()
+    verdict: str = ""
+    slots: Figures | None = None
+    keys: tuple[WatchedKey, ...] = ()
+    key_figures: Figures | None = None
+
+
+class Operator(ABC):
+    """What to do with some inputs. Operators are frozen and picklable: they are sent to tasks."""
+
+    kind: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def inputs(self) -> tuple[Input, ...]:
+        """What it takes, in the order of its arguments."""
+
+    @abstractmethod
+    def fingerprint(self) -> dict[str, str]:
+        """What must stay the same for a checkpoint to be continued, in words people understand."""
+
+    @abstractmethod
+    def output_schema(self) -> pa.Schema:
+        """The columns of its results."""
+
+    @abstractmethod
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
+        """Which columns of its results have a watermark, given which of its inputs' have."""
+
+    @abstractmethod
+    def ingest(
+        self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
+    ) -> Iterator[Arrival]:
+        """Store the rows of an input that one task has; tell what was found."""
+
+    @abstractmethod
+    def coordinator(self, state: OperatorState | None, folder: Folder) -> Coordinator:
+        """Begin, or go on from what a commit says."""
+
+    def input(self, name: str) -> Input:
+        return next(i for i in self.inputs if i.name == name)
+
+
+class Coordinator(ABC):
+    """The driver's part of one operator in a running query. What it learns from batch to batch may
+    get lost at a restart, but for what it puts into an outcome."""
+
+    @abstractmethod
+    def plan(self, batch: Batch) -> Step | None:
+        """The first step of a batch; None if there is nothing to do."""
+
+    def next(self, batch: Batch) -> Step | None:
+        """A further step, after one that emits nothing; None if there is none."""
+        return None
+
+    @abstractmethod
+    def conclude(self, batch: Batch) -> Outcome:
+        """What the batch came to, when all its steps are done."""

@@ -1,0 +1,117 @@
+"""A query as a tree of operators: whose results go where. One operator alone is a pipeline, too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pyarrow as pa
+
+from skewless.arrays.hashing import HASH_FUNCTION
+from skewless.engine.operator import Arrival, IngestContext, Input, Operator
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Where the rows of one input of an operator come from: a stream, by its number, or another
+    operator, by name. `columns` are those that are taken. Rows of a `source` operator lie at most
+    `lag_us` behind its watermark. `shape` is what is done to rows in between, for an executor."""
+
+    columns: tuple[int, ...]
+    stream: int | None = None
+    source: str | None = None
+    lag_us: int = 0
+    shape: Any = ()
+
+
+@dataclass(frozen=True)
+class Node:
+    """An operator in its place; one feed per input."""
+
+    name: str
+    operator: Operator
+    feeds: tuple[Feed, ...]
+
+    def fed(self) -> Iterator[tuple[Input, Feed]]:
+        return zip(self.operator.inputs, self.feeds, strict=True)
+
+
+@dataclass(frozen=True)
+class IngestTask:
+    """What a task does that takes rows of an input in. It is sent along with the operator."""
+
+    node: Node
+    name: str
+    root: str
+
+    def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival]:
+        schema = self.node.operator.input(self.name).schema
+        context = IngestContext(self.root, self.node.name, task)
+        rows = (as_schema(batch, schema) for batch in batches)
+        for arrival in self.node.operator.ingest(self.name, rows, context):
+            yield replace(arrival, operator=self.node.name)
+
+
+def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The same rows in the types that segments are written in: a session decides on the time zone
+    and on large strings, the state must not depend on it."""
+    if batch.schema.types == schema.types:
+        return batch.rename_columns(schema.names) if batch.schema.names != schema.names else batch
+    columns = [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@dataclass(frozen=True)
+class Pipeline:
+    """Operators in the order in which they work: those below first, the last one gives the
+    result."""
+
+    nodes: tuple[Node, ...]
+
+    @staticmethod
+    def of(operator: Operator) -> Pipeline:
+        """One operator, whose inputs are streams."""
+        feeds = tuple(
+            Feed(tuple(range(len(i.schema))), stream=number)
+            for number, i in enumerate(operator.inputs)
+        )
+        return Pipeline((Node(operator.kind, operator, feeds),))
+
+    @property
+    def root(self) -> Node:
+        return self.nodes[-1]
+
+    def above(self, node: Node) -> tuple[Node, Input, Feed]:
+        """Which input takes the results of an operator that is not the last."""
+        return next(
+            (upper, i, feed)
+            for upper in self.nodes
+            for i, feed in upper.fed()
+            if feed.source == node.name
+        )
+
+    def streams(self) -> list[tuple[Node, Input, Feed]]:
+        """The inputs that are streams, by their numbers."""
+        found = [
+            (node, i, feed)
+            for node in self.nodes
+            for i, feed in node.fed()
+            if feed.stream is not None
+        ]
+        return sorted(found, key=lambda item: item[2].stream or 0)
+
+    def fingerprint(self) -> dict[str, str]:
+        """What a checkpoint is tied to."""
+        facts = {"hash function": HASH_FUNCTION}
+        if len(self.nodes) == 1:
+            return self.root.operator.fingerprint() | facts
+        kinds = " → ".join(node.name for node in self.nodes)
+        for node in self.nodes:
+            of_node = node.operator.fingerprint() | _sources(node)
+            facts |= {f"{node.name}: {fact}": told for fact, told in of_node.items()}
+        return {"kind": kinds} | facts
+
+
+def _sources(node: Node) -> dict[str, str]:
+    return {f"{i.name} is": feed.source for i, feed in node.fed() if feed.source is not None}

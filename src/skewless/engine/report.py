@@ -1,0 +1,270 @@
+"""What happened in a batch: what every instance tells, every operator, and the query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from skewless.placement.figures import Decision, Figures, WatchedKey
+from skewless.state.segments import SegmentInfo
+
+if TYPE_CHECKING:
+    from skewless.engine.operator import Arrival
+
+HEAVY_KEYS_TOLD = 10
+
+
+@dataclass(frozen=True)
+class InstanceLoad:
+    """What one instance did in one batch: `rows` that it worked on, `pairs` compared, `matches`
+    found, processor time. `isolated_…` is the part of it that was on keys with places of their
+    own."""
+
+    instance: int
+    rows: int = 0
+    pairs: int = 0
+    matches: int = 0
+    late: int = 0
+    time_ms: float = 0.0
+    isolated_rows: int = 0
+    isolated_pairs: int = 0
+    isolated_ms: float = 0.0
+
+    def plus(self, other: InstanceLoad) -> InstanceLoad:
+        """The work of two steps."""
+        sums: dict[str, Any] = {
+            f.name: getattr(self, f.name) + getattr(other, f.name)
+            for f in fields(self)
+            if f.name != "instance"
+        }
+        rounded: dict[str, Any] = {
+            n: round(v, 3) if isinstance(v, float) else v for n, v in sums.items()
+        }
+        return replace(self, **rounded)
+
+
+@dataclass(frozen=True)
+class InstanceReport:
+    """What one instance tells of one step: its load, how many rows it emitted, what it has written
+    and rewritten. `detail` is what its operator measures."""
+
+    load: InstanceLoad
+    emitted: int = 0
+    written: tuple[SegmentInfo, ...] = ()
+    compacted: tuple[SegmentInfo, ...] = ()
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> InstanceReport:
+        return InstanceReport(
+            InstanceLoad(**data["load"]),
+            data["emitted"],
+            tuple(SegmentInfo.from_json(s) for s in data["written"]),
+            tuple(SegmentInfo.from_json(s) for s in data["compacted"]),
+            data["detail"],
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        # The detail may be large, and is plain already.
+        return asdict(replace(self, detail={})) | {"detail": self.detail}
+
+
+@dataclass(frozen=True)
+class KeyShare:
+    """A heavy key by value, with its share of the batch's rows."""
+
+    value: str
+    share: float
+
+
+def heaviest(arrivals: Sequence[Arrival]) -> tuple[KeyShare, ...]:
+    """The heaviest keys of a batch by their share of its rows, all inputs together."""
+    rows: dict[str, int] = {}
+    for arrival in arrivals:
+        for key in arrival.heavy_keys:
+            rows[key.value] = rows.get(key.value, 0) + key.rows
+    all_rows = sum(a.rows for a in arrivals)
+    ranked = sorted(rows.items(), key=lambda item: (-item[1], item[0]))[:HEAVY_KEYS_TOLD]
+    return tuple(KeyShare(value, round(count / all_rows, 6)) for value, count in ranked)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorReport:
+    """What one operator did in one batch.
+
+    `rows` are counted by input, `dropped` by cause ("late", "null keys", "null times", "NaN in a
+    band", "not comparable"). Of the `counters`, "matches" are the rows it emitted; others are its
+    own. `slots` has the figures of every slot, `key_figures` those of the heaviest `keys`;
+    `verdict` sums up how even the work is.
+    """
+
+    name: str
+    rows: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+    counters: Mapping[str, int] = field(default_factory=dict)
+    state_rows: int = 0
+    state_bytes: int = 0
+    segments: int = 0
+    watermark_us: int | None = None
+    instances: tuple[InstanceLoad, ...] = ()
+    heavy_keys: tuple[KeyShare, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    verdict: str = ""
+    slots: Figures | None = field(default=None, compare=False, repr=False)
+    keys: tuple[WatchedKey, ...] = ()
+    key_figures: Figures | None = field(default=None, compare=False, repr=False)
+
+    @property
+    def matches(self) -> int:
+        """Rows that the operator emitted, before `where`."""
+        return self.counters.get("matches", 0)
+
+    @property
+    def late(self) -> int:
+        return self.dropped.get("late", 0)
+
+    @property
+    def null_keys(self) -> int:
+        return self.dropped.get("null keys", 0)
+
+    @property
+    def null_times(self) -> int:
+        return self.dropped.get("null times", 0)
+
+    @property
+    def nan_bands(self) -> int:
+        """Rows that cannot be compared: NaN in a band, or a bad vector."""
+        return self.dropped.get("NaN in a band", 0) + self.dropped.get("not comparable", 0)
+
+    @property
+    def rows_left(self) -> int:
+        return self._rows_of(0)
+
+    @property
+    def rows_right(self) -> int:
+        return self._rows_of(1)
+
+    @property
+    def rows_third(self) -> int:
+        return self._rows_of(2)
+
+    def _rows_of(self, number: int) -> int:
+        counts = list(self.rows.values())
+        return counts[number] if number < len(counts) else 0
+
+    @property
+    def intermediates(self) -> int:
+        """Pairs of a three-way join that wait in the state for their third row."""
+        return self.counters.get("intermediates", 0)
+
+    @property
+    def comparisons(self) -> dict[str, int]:
+        """Of a similarity join: what was looked into, compared, and known without."""
+        names = ("probes", "compared", "inner")
+        return {n: self.counters[n] for n in names if n in self.counters}
+
+    @property
+    def busiest_over_mean(self) -> float:
+        """Time of the busiest instance over the mean: 1.0 is perfect balance."""
+        times = [load.time_ms for load in self.instances]
+        return max(times) * len(times) / sum(times) if sum(times) > 0 else 1.0
+
+    def to_json(self) -> dict[str, Any]:
+        figures = {"slots": self.slots, "key_figures": self.key_figures}
+        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in figures}
+        for name in ("instances", "heavy_keys", "decisions", "keys"):
+            plain[name] = [asdict(item) for item in plain[name]]
+        plain |= {name: None if f is None else f.to_json() for name, f in figures.items()}
+        return plain
+
+    @classmethod
+    def plain_from_json(cls, data: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a report, from what `to_json` gave."""
+        known = {f.name for f in fields(cls)}
+        data = {k: v for k, v in data.items() if k in known}
+        data["instances"] = tuple(InstanceLoad(**i) for i in data["instances"])
+        data["heavy_keys"] = tuple(KeyShare(**k) for k in data["heavy_keys"])
+        data["decisions"] = tuple(Decision(**d) for d in data["decisions"])
+        data["keys"] = tuple(WatchedKey(**k) for k in data["keys"])
+        for name in ("slots", "key_figures"):
+            if data[name] is not None:
+                data[name] = Figures.from_json(data[name])
+        return data
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class BatchReport(OperatorReport):
+    """What happened in one micro-batch of a query.
+
+    `duration_ms` is the sum of the phases up to the commit, which is written after the report. A
+    query of one operator has that operator's figures. In one of several, `operators` has a report
+    for each, the lowest first; here then are the rows of the streams, everything that was dropped,
+    the state and the decisions of all, and what the last one emitted and how it was balanced.
+    """
+
+    batch_id: int
+    duration_ms: float = 0.0
+    phases_ms: Mapping[str, float] = field(default_factory=dict)
+    operators: tuple[OperatorReport, ...] = ()
+
+    def __repr__(self) -> str:
+        rows = ", ".join(f"{n:,} {name}" for name, n in self.rows.items())
+        dropped = sum(self.dropped.values())
+        return (
+            f"BatchReport(batch {self.batch_id} of {self.name}: {rows} rows, "
+            f"{self.matches:,} matches, {dropped:,} dropped, {self.duration_ms:.0f} ms, "
+            f"busiest/mean {self.busiest_over_mean:.2f})"
+        )
+
+    @staticmethod
+    def of(
+        batch_id: int,
+        operators: Sequence[OperatorReport],
+        streams: Mapping[str, int],
+        phases_ms: Mapping[str, float],
+    ) -> BatchReport:
+        """The report of a query, from those of its operators, the lowest first. `streams` are the
+        rows that came from outside."""
+        timing: dict[str, Any] = {
+            "batch_id": batch_id,
+            "duration_ms": round(sum(phases_ms.values()), 3),
+            "phases_ms": {k: round(v, 3) for k, v in phases_ms.items()},
+        }
+        root = operators[-1]
+        own = {f.name: getattr(root, f.name) for f in fields(OperatorReport)}
+        if len(operators) == 1:
+            return BatchReport(**own, **timing)
+        dropped: dict[str, int] = {}
+        for report in operators:
+            for cause, count in report.dropped.items():
+                dropped[cause] = dropped.get(cause, 0) + count
+        own |= {
+            "name": " → ".join(report.name for report in operators),
+            "rows": dict(streams),
+            "dropped": dropped,
+            "state_rows": sum(report.state_rows for report in operators),
+            "state_bytes": sum(report.state_bytes for report in operators),
+            "segments": sum(report.segments for report in operators),
+            "decisions": tuple(
+                replace(d, subject=f"{report.name}: {d.subject}")
+                for report in operators
+                for d in report.decisions
+            ),
+            "verdict": "; ".join(f"{r.name}: {r.verdict}" for r in operators if r.verdict),
+        }
+        return BatchReport(**own, **timing, operators=tuple(operators))
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> BatchReport:
+        below = tuple(
+            OperatorReport(**OperatorReport.plain_from_json(o)) for o in data["operators"]
+        )
+        return BatchReport(**BatchReport.plain_from_json(data) | {"operators": below})
+
+    def to_json(self) -> dict[str, Any]:
+        return super().to_json() | {
+            "operators": [report.to_json() for report in self.operators],
+            "matches": self.matches,
+            "busiest_over_mean": round(self.busiest_over_mean, 4),
+        }

@@ -1,0 +1,49 @@
+"""Named points of the commit protocol, where tests stop a process to kill it.
+
+In production `hit` does nothing. With ``SKEWLESS_PAUSE_AT=point@batch=marker-file`` in the
+environment, the process that reaches that point in that batch creates the marker file and waits
+there; whoever set the variable then kills it. A marker that exists already is not waited at again,
+so that the restarted process passes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+POINTS = (
+    "batch.begun",
+    "segment.begun",
+    "segment.written",
+    "arrivals.collected",
+    "instance.begun",
+    "instance.worked",
+    "compaction.written",
+    "instance.reported",
+    "sink.begun",
+    "sink.staged",
+    "history.written",
+    "commit.begun",
+    "commit.written",
+    "publish.begun",
+    "publish.one",
+    "publish.done",
+    "cleanup.done",
+)
+
+_TARGET = os.environ.get("SKEWLESS_PAUSE_AT", "")
+
+
+def hit(point: str, batch_id: int = -1) -> None:
+    """Tell that a point of the protocol was reached."""
+    if not _TARGET:
+        return
+    where, _, marker = _TARGET.partition("=")
+    wanted, _, batch = where.partition("@")
+    if point != wanted or (batch and batch_id >= 0 and int(batch) != batch_id):
+        return
+    try:
+        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+    except FileExistsError:
+        return
+    time.sleep(3600)

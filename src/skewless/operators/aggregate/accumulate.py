@@ -1,0 +1,238 @@
+"""What an instance does with its rows of a batch: make partial results and store them.
+
+A partial result is a segment's row: a group's key and window, and the state of its aggregates. A
+group has one per batch and instance that saw rows of it; compaction merges them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from skewless import failpoints
+from skewless.arrays.merging import expand_ranges
+from skewless.arrays.types import FAR_US, Ints, UInts, frozen
+from skewless.engine.report import InstanceLoad
+from skewless.operators.aggregate.accumulators.accumulator import State
+from skewless.operators.aggregate.groups import group_rows
+from skewless.operators.aggregate.spec import (
+    PARTIALS,
+    Accumulated,
+    AccumulatePlan,
+    Aggregate,
+    AggregateSpec,
+    FileShare,
+)
+from skewless.state.cache import SegmentCache
+from skewless.state.files import Folder
+from skewless.state.rewriting import SEGMENT_ROWS_MAX, pieces_for, shares_of
+from skewless.state.segments import Rows, SegmentInfo, read_segment, write_segment
+
+# So many rows are worked on at once: bounds an instance's memory, sliding windows included.
+ROWS_AT_ONCE = 4_000_000
+
+
+def accumulate(
+    spec: AggregateSpec, plan: AccumulatePlan, instance: int, cache: SegmentCache
+) -> Accumulated:
+    """Partial results of an instance's rows; and its share of compactions. Running it twice writes
+    other files with the same content: only one of them will be committed."""
+    failpoints.hit("instance.begun", plan.batch_id)
+    folder = Folder(plan.root)
+    shares = [
+        (read_segment(folder, share.file, spec.input.time), share)  # once only: not for the cache
+        for share in plan.shares[instance]
+    ]
+    begun = time.thread_time()
+    written: list[SegmentInfo] = []
+    rows = late = 0
+    for hashes, times, columns in _pieces(shares):
+        rows += len(hashes)
+        partials, too_late = partials_of_rows(spec, hashes, times, columns, plan.closed_to_us)
+        late += too_late
+        written += _write(folder, spec, partials, 0, plan.batch_id)
+    time_ms = (time.thread_time() - begun) * 1000
+    failpoints.hit("instance.worked", plan.batch_id)
+    compacted = list(_compact(spec, plan, instance, cache))
+    cache.keep_only(folder, {s.name for group in plan.compact for s in group})
+    load = InstanceLoad(
+        instance,
+        rows=rows,
+        pairs=sum(s.rows for s in written),
+        late_left=late,
+        time_ms=round(time_ms, 3),
+    )
+    failpoints.hit("instance.reported", plan.batch_id)
+    return Accumulated(load, tuple(written), tuple(compacted))
+
+
+def _pieces(
+    shares: Sequence[tuple[Rows, FileShare]],
+) -> Iterator[tuple[UInts, Ints, list[pa.Array]]]:
+    """An instance's rows of all files, some at a time."""
+    taken: list[tuple[UInts, Ints, list[pa.Array]]] = []
+    room = ROWS_AT_ONCE
+    for rows, share in shares:
+        indices = positions_in(share.begins, share.ends)
+        while len(indices):
+            some, indices = indices[:room], indices[room:]
+            room -= len(some)
+            taken.append(_rows_at(rows, some))
+            if not room:
+                yield _together(taken)
+                taken, room = [], ROWS_AT_ONCE
+    if taken:
+        yield _together(taken)
+
+
+def positions_in(begins: Ints, ends: Ints) -> Ints:
+    """All positions of some ranges."""
+    total = int((ends - begins).sum())
+    positions: Ints = expand_ranges(frozen(begins), frozen(ends), 0, 0, total)[1]
+    return positions
+
+
+def _rows_at(rows: Rows, indices: Ints) -> tuple[UInts, Ints, list[pa.Array]]:
+    begin, end = int(indices[0]), int(indices[-1]) + 1
+    if end - begin == len(indices):
+        sliced = [c.slice(begin, end - begin) for c in rows.columns]
+        return rows.hashes[begin:end], rows.times[begin:end], sliced
+    taken = pa.array(indices)
+    return rows.hashes[indices], rows.times[indices], [c.take(taken) for c in rows.columns]
+
+
+def _together(
+    parts: Sequence[tuple[UInts, Ints, list[pa.Array]]],
+) -> tuple[UInts, Ints, list[pa.Array]]:
+    if len(parts) == 1:
+        return parts[0]
+    columns = [pa.concat_arrays(list(c)) for c in zip(*(p[2] for p in parts), strict=True)]
+    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), columns
+
+
+def partials_of_rows(
+    spec: AggregateSpec, hashes: UInts, times: Ints, columns: list[pa.Array], closed_to_us: int
+) -> tuple[Rows, int]:
+    """One partial result per group of rows; and how many rows came too late for all their windows.
+    Windows that began up to `closed_to_us` are closed."""
+    late = 0
+    windows = times
+    if spec.window is not None:
+        rows, windows = spec.window.starts_of(times)
+        is_open = windows > closed_to_us
+        if not is_open.all():
+            rows, windows = rows[is_open], windows[is_open]
+            late = len(times) - len(np.unique(rows))
+        if len(rows) != len(times) or spec.window.slide_us != spec.window.size_us or late:
+            hashes = hashes[rows]
+            columns = [c.take(pa.array(rows)) for c in columns]
+    key_columns = [columns[k.index] for k in spec.input.keys]
+    grouped = group_rows(hashes, windows, key_columns, spec.input)
+    order = pa.array(grouped.order)
+    firsts = grouped.order[grouped.firsts]
+    kept: list[pa.Array] = [c.take(pa.array(firsts)) for c in key_columns]
+    ordered: dict[int, pa.Array] = {}
+    for aggregate in spec.aggregates:
+        for i in aggregate.columns:
+            if i not in ordered:
+                ordered[i] = columns[i].take(order)
+        state = aggregate.accumulator.init(len(firsts))
+        values = [ordered[i] for i in aggregate.columns]
+        kept += aggregate.accumulator.update(state, grouped.groups, *values)
+    return _as_partials(spec, hashes[firsts], windows[firsts], kept), late
+
+
+def merge_partials(spec: AggregateSpec, rows: Sequence[Rows], among: int | None = None) -> Rows:
+    """Partial results put together: one per group. With `among`, only groups that have one among
+    so many of the first."""
+    hashes = np.concatenate([r.hashes for r in rows])
+    windows = np.concatenate([r.times for r in rows])
+    columns = [pa.concat_arrays(list(c)) for c in zip(*(r.columns for r in rows), strict=True)]
+    keys = columns[spec.keys_at : spec.keys_at + len(spec.input.keys)]
+    grouped = group_rows(hashes, windows, keys, spec.input)
+    firsts, order = grouped.order[grouped.firsts], pa.array(grouped.order)
+    kept = [c.take(pa.array(firsts)) for c in keys]
+    for aggregate, state in states_of(spec, columns):
+        accumulator = aggregate.accumulator
+        others = [c.take(order) for c in state]
+        kept += accumulator.merge(accumulator.init(len(firsts)), grouped.groups, others)
+    merged = _as_partials(spec, hashes[firsts], windows[firsts], kept)
+    if among is None:
+        return merged
+    wanted = np.unique(grouped.groups[grouped.order < among])
+    return merged if len(wanted) == len(merged) else take_rows(merged, wanted)
+
+
+def states_of(spec: AggregateSpec, columns: list[pa.Array]) -> Iterator[tuple[Aggregate, State]]:
+    """Each aggregate with its columns of partial results."""
+    at = spec.keys_at + len(spec.input.keys)
+    for aggregate in spec.aggregates:
+        width = len(aggregate.accumulator.state)
+        yield aggregate, columns[at : at + width]
+        at += width
+
+
+def _as_partials(spec: AggregateSpec, hashes: UInts, windows: Ints, kept: list[pa.Array]) -> Rows:
+    columns = kept if spec.window is None else [pa.array(windows), *kept]
+    types = spec.partial_schema().types
+    checked = [
+        c if c.type == kind else c.cast(kind) for c, kind in zip(columns, types, strict=True)
+    ]
+    times = windows if spec.window is not None else np.zeros(len(hashes), np.int64)
+    return Rows(hashes, times, checked)
+
+
+def _write(
+    folder: Folder, spec: AggregateSpec, partials: Rows, level: int, batch_id: int
+) -> Iterator[SegmentInfo]:
+    for begin in range(0, len(partials), SEGMENT_ROWS_MAX):
+        end = min(begin + SEGMENT_ROWS_MAX, len(partials))
+        piece = Rows(
+            partials.hashes[begin:end],
+            partials.times[begin:end],
+            [c.slice(begin, end - begin) for c in partials.columns],
+        )
+        yield write_segment(
+            folder, PARTIALS, spec.partial_schema(), piece,
+            floor_us=-FAR_US, level=level, batch_id=batch_id,
+        )  # fmt: skip
+
+
+def _compact(
+    spec: AggregateSpec, plan: AccumulatePlan, instance: int, cache: SegmentCache
+) -> Iterator[SegmentInfo]:
+    """This instance's share of every group of segments that the plan says, merged; closed windows
+    are left out. The sources stay as they are until a commit no longer lists them."""
+    folder = Folder(plan.root)
+    for group, piece_of in pieces_for(plan.compact, (instance, plan.instances)):
+        sources = [cache.rows(folder, segment, spec.window_index) for segment in group]
+        shares = shares_of(sources, *piece_of)
+        alive = [
+            open_rows(rows, begin, end, plan.closed_to_us)
+            for rows, (begin, end) in zip(sources, shares, strict=True)
+        ]
+        alive = [rows for rows in alive if len(rows)]
+        if alive:
+            merged = merge_partials(spec, alive)
+            level = max(s.level for s in group) + 1
+            for segment in _write(folder, spec, merged, level, plan.batch_id):
+                failpoints.hit("compaction.written", plan.batch_id)
+                yield segment
+
+
+def open_rows(rows: Rows, begin: int, end: int, closed_to_us: int) -> Rows:
+    """The partial results of a range of rows whose windows began after a time."""
+    times = rows.times[begin:end]
+    keep = np.flatnonzero(times > closed_to_us)
+    if len(keep) == end - begin:
+        sliced = [c.slice(begin, end - begin) for c in rows.columns]
+        return Rows(rows.hashes[begin:end], times, sliced)
+    return take_rows(rows, keep + begin)
+
+
+def take_rows(rows: Rows, indices: Ints) -> Rows:
+    taken = pa.array(indices)
+    return Rows(rows.hashes[indices], rows.times[indices], [c.take(taken) for c in rows.columns])

@@ -1,0 +1,106 @@
+"""Which rows belong together: equal keys in one window. Unlike in a join, nulls are a key here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from skewless.arrays.hashing import mix_words
+from skewless.arrays.keys import hash_keys, is_exact, words
+from skewless.arrays.sorting import sort_order
+from skewless.arrays.types import Ints, KeyColumn, SideSpec, UInts, frozen
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """Rows put together: `order` sorts them by (hash, window), `groups` numbers the groups of the
+    sorted rows from 0, and `firsts` has the first of each group among them."""
+
+    order: Ints
+    groups: Ints
+    firsts: Ints
+
+
+def hash_groups(columns: Sequence[pa.Array], side: SideSpec, rows: int) -> UInts:
+    """The hash of each row's key; all rows share one where there is no key."""
+    if not columns:
+        return np.zeros(rows, np.uint64)
+    filled = [c.fill_null(_some(c.type)) if c.null_count else c for c in columns]
+    hashes = hash_keys(filled, side, None)
+    nulls = np.zeros(rows, np.uint64)
+    for bit, column in enumerate(columns):
+        if column.null_count:
+            missing = column.is_null().to_numpy(zero_copy_only=False)
+            nulls |= missing.astype(np.uint64) << np.uint64(bit % 64)
+    some = np.flatnonzero(nulls)
+    if len(some):
+        mixed = hashes[some]
+        mix_words(mixed, frozen(nulls[some]))
+        hashes[some] = mixed
+    return hashes
+
+
+def _some(kind: pa.DataType) -> pa.Scalar:
+    """Any value of a type, to stand where a null was."""
+    if pt.is_decimal(kind):
+        return pa.scalar(Decimal(0), kind)
+    if pt.is_string(kind) or pt.is_large_string(kind):
+        return pa.scalar("", kind)
+    if pt.is_binary(kind) or pt.is_large_binary(kind):
+        return pa.scalar(b"", kind)
+    whole = pa.int32() if pt.is_date32(kind) else pa.int64()
+    return pa.scalar(0, whole).cast(kind)
+
+
+def group_rows(
+    hashes: UInts, windows: Ints, columns: Sequence[pa.Array], side: SideSpec
+) -> Grouped:
+    """Put rows of equal key and window together."""
+    order = sort_order(frozen(hashes), frozen(windows))
+    grouped = by_changes(order, [hashes, windows])
+    certain = not columns or (is_exact(side) and not columns[0].null_count)
+    if certain or _all_alike(grouped, columns, side.keys):
+        return grouped
+    # Two keys share a hash: tell them apart by their values.
+    codes = [code for c, key in zip(columns, side.keys, strict=True) for code in _codes(c, key)]
+    order = np.lexsort([*codes, windows, hashes])
+    return by_changes(order, [hashes, windows, *codes])
+
+
+def by_changes(order: Ints, columns: Sequence[npt.NDArray[np.generic]]) -> Grouped:
+    """Groups of sorted rows that agree in all columns."""
+    new = np.zeros(len(order), np.bool_)
+    new[:1] = True
+    for column in columns:
+        ordered = column[order]
+        new[1:] |= ordered[1:] != ordered[:-1]
+    return Grouped(order, np.cumsum(new) - 1, np.flatnonzero(new))
+
+
+def _all_alike(grouped: Grouped, columns: Sequence[pa.Array], keys: Sequence[KeyColumn]) -> bool:
+    """Whether every row has the key of its group's first."""
+    first = grouped.order[grouped.firsts][grouped.groups]
+    for column, key in zip(columns, keys, strict=True):
+        for code in _codes(column, key):
+            if not np.array_equal(code[grouped.order], code[first]):
+                return False
+    return True
+
+
+def _codes(column: pa.Array, key: KeyColumn) -> list[npt.NDArray[np.generic]]:
+    """Numbers that are equal where values are."""
+    kind = key.type
+    if any(c(kind) for c in (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)):
+        encoded = pc.dictionary_encode(column, null_encoding="encode")
+        return [encoded.indices.to_numpy(zero_copy_only=False)]
+    if not column.null_count:
+        return list(words(column, kind))
+    missing = column.is_null().to_numpy(zero_copy_only=False)
+    return [missing, *words(column.fill_null(_some(kind)), kind)]

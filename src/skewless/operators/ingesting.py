@@ -1,0 +1,141 @@
+"""From arriving rows to sorted segments: what the operators with keys have in common."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skewless.arrays import keys
+from skewless.arrays.counting import longest_runs
+from skewless.arrays.sorting import sort_order
+from skewless.arrays.types import FAR_US, Ints, SideSpec, UInts, frozen
+from skewless.engine.operator import HeavyKey, RunRef
+from skewless.state.files import Folder
+from skewless.state.segments import (
+    SCRATCH,
+    Rows,
+    SegmentInfo,
+    times_of,
+    write_arrays,
+    write_segment,
+)
+
+SEGMENT_BYTES_MAX = 256 << 20  # bounds a task's memory: beyond it, it writes a segment and goes on
+
+
+HEAVY_KEYS = 8
+
+
+HEAVY_SHARE_MIN = 0.001
+
+
+def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
+    """The rows of a task, as many at a time as its memory is to hold."""
+    pending: list[pa.RecordBatch] = []
+    pending_bytes = 0
+    for batch in batches:
+        if batch.num_rows:
+            pending.append(batch)
+            pending_bytes += batch.nbytes
+        if pending_bytes >= SEGMENT_BYTES_MAX:
+            yield pending
+            pending, pending_bytes = [], 0
+    if pending:
+        yield pending
+
+
+@dataclass(frozen=True)
+class Usable:
+    """Rows that can match something, what was dropped by cause, and the latest event time."""
+
+    rows: pa.RecordBatch
+    dropped: dict[str, int]
+    time_max_us: int | None
+
+
+def usable_rows(arrived: pa.RecordBatch, side: SideSpec) -> Usable:
+    """Take out the rows that can match nothing: without a time, without a key, NaN in a band.
+    Each such row is counted once, in that order. Rows with a time count for the watermark."""
+    null_times = null_keys = nan_bands = 0
+    time_max_us = None
+    if side.time is not None:
+        arrived, null_times = _drop_nulls(arrived, [side.time])
+        if arrived.num_rows:
+            time_max_us = pc.max(arrived.column(side.time).view(pa.int64())).as_py()
+    key_columns = [k.index for k in side.keys] + [b.index for b in side.bands]
+    arrived, null_keys = _drop_nulls(arrived, key_columns)
+    for band in side.bands:
+        nan = keys.nan_rows(arrived.column(band.index))
+        if nan is not None and nan.any():
+            nan_bands += int(nan.sum())
+            arrived = arrived.filter(pa.array(~nan))
+    dropped = {"null times": null_times, "null keys": null_keys, "NaN in a band": nan_bands}
+    return Usable(arrived, {cause: n for cause, n in dropped.items() if n}, time_max_us)
+
+
+def _drop_nulls(arrived: pa.RecordBatch, columns: list[int]) -> tuple[pa.RecordBatch, int]:
+    with_nulls = [arrived.column(i) for i in columns if arrived.column(i).null_count]
+    if not with_nulls:
+        return arrived, 0
+    keep = with_nulls[0].is_valid()
+    for column in with_nulls[1:]:
+        keep = pc.and_(keep, column.is_valid())
+    kept = arrived.filter(keep)
+    return kept, arrived.num_rows - kept.num_rows
+
+
+def sorted_rows(
+    arrived: pa.RecordBatch, side: SideSpec, cells: Ints | None
+) -> tuple[Rows, Ints | None]:
+    hashes = keys.hash_keys([arrived.column(k.index) for k in side.keys], side, cells)
+    times = times_of(arrived.columns, side.time, arrived.num_rows)
+    order = sort_order(frozen(hashes), frozen(times))
+    indices = pa.array(order)
+    columns = [column.take(indices) for column in arrived.columns]
+    sorted_cells = None if cells is None else cells[order]
+    return Rows(hashes[order], times[order], columns), sorted_cells
+
+
+def write_probes(
+    folder: Folder, segment: SegmentInfo, stored: Rows, side: SideSpec, cells: Ints
+) -> str:
+    """A band row probes several cells: a file lists (hash of cell, row), sorted like a segment."""
+    key_columns = [stored.columns[k.index] for k in side.keys]
+    probed = keys.probed_cells(cells, side.bands[0])
+    hashes: UInts = np.concatenate([keys.hash_keys(key_columns, side, c) for c in probed])
+    rows = np.tile(np.arange(len(stored), dtype=np.int64), len(probed))
+    order = sort_order(frozen(hashes), frozen(stored.times[rows]))
+    name = f"{SCRATCH}/{segment.side}-{uuid.uuid4().hex}.arrow"
+    write_arrays(folder, name, {"hash": hashes[order], "row": rows[order]})
+    return name
+
+
+def heavy_keys_of(stored: Rows, side: SideSpec) -> tuple[HeavyKey, ...]:
+    begins, lengths = longest_runs(frozen(stored.hashes), HEAVY_KEYS)
+    least = max(2, int(len(stored) * HEAVY_SHARE_MIN))
+    found = [
+        HeavyKey(keys.describe(stored.columns, side, int(begin)), int(length))
+        for begin, length in zip(begins, lengths, strict=True)
+        if length >= least
+    ]
+    return tuple(sorted(found, key=lambda k: (-k.rows, k.value)))
+
+
+def store(
+    arrived: pa.RecordBatch, side: SideSpec, name: str, folder: Folder
+) -> tuple[RunRef, Rows]:
+    """Sort rows by key and time and store them; with a file of probes where they have a band."""
+    cells = None
+    if side.bands:
+        cells = keys.cells_of(arrived.column(side.bands[0].index), side.bands[0])
+    stored, cells = sorted_rows(arrived, side, cells)
+    segment = write_segment(
+        folder, name, side.schema, stored, floor_us=-FAR_US, level=0, batch_id=-1
+    )
+    probes = None if cells is None else write_probes(folder, segment, stored, side, cells)
+    return RunRef(segment, probes), stored

@@ -1,0 +1,101 @@
+"""What a join of two inputs compares. Three-way joins have one of these per edge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from skewless.arrays.types import FAR_US, SIDES, Side, SideSpec
+from skewless.durations import format_duration_us
+from skewless.engine.operator import Input
+from skewless.engine.watermark import EventTimes, Party, joined_times
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of the result: the input side and column it is taken from."""
+
+    side: Side
+    index: int
+    name: str
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """What is joined with what: ``left.time + lower <= right.time <= left.time + upper``."""
+
+    left: SideSpec
+    right: SideSpec
+    lower_us: int
+    upper_us: int
+    output: tuple[OutputColumn, ...]
+    drop_null_times: bool = False
+
+    def side(self, side: str) -> SideSpec:
+        return self.left if side == "left" else self.right
+
+    @property
+    def bounded(self) -> bool:
+        return self.upper_us < FAR_US
+
+    def partner_bounds(self, prober: Side) -> tuple[int, int]:
+        """The interval around a prober's time in which its partner's time lies."""
+        if prober == "left":
+            return self.lower_us, self.upper_us
+        return -self.upper_us, -self.lower_us
+
+    def keep_after_us(self, side: str, watermark_us: int) -> int:
+        """Rows of `side` older than this can meet no row at or after the watermark."""
+        after = watermark_us - self.upper_us if side == "left" else watermark_us + self.lower_us
+        return max(after, -FAR_US)
+
+    def output_schema(self) -> pa.Schema:
+        fields = [self.side(c.side).schema.field(c.index).with_name(c.name) for c in self.output]
+        return pa.schema([f.with_nullable(True).remove_metadata() for f in fields])
+
+    def inputs(self) -> tuple[Input, ...]:
+        return tuple(
+            Input(side, this.schema, this.time, this.late_us, self.drop_null_times)
+            for side, this in zip(SIDES, (self.left, self.right), strict=True)
+        )
+
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
+        """Which columns of the result have a watermark: none where times are not bounded."""
+        times = [i.time_name for i in self.inputs()]
+        if not self.bounded or None in times:
+            return EventTimes()
+        parties = [Party(of, str(time)) for of, time in zip(below, times, strict=True)]
+        behind_us = {(0, 1): self.upper_us, (1, 0): -self.lower_us}
+        return joined_times(parties, lambda x, y: behind_us[x, y], self._name_of)
+
+    def _name_of(self, party: int, column: str) -> str | None:
+        """What an input's column is called in the result."""
+        side = SIDES[party]
+        names = self.side(side).schema.names
+        return next(
+            (c.name for c in self.output if c.side == side and names[c.index] == column), None
+        )
+
+    def fingerprint(self) -> dict[str, str]:
+        """What must stay the same for a checkpoint to be continued, in words people understand."""
+
+        def columns(side: SideSpec) -> str:
+            return ", ".join(f"{f.name} {f.type}" for f in side.schema)
+
+        def keys(side: SideSpec) -> str:
+            parts = [f"{side.schema.field(k.index).name} as {k.type}" for k in side.keys]
+            parts += [f"{side.schema.field(b.index).name} ± {b.width}" for b in side.bands]
+            return ", ".join(parts)
+
+        def time(side: SideSpec) -> str:
+            return "none" if side.time is None else str(side.schema.field(side.time).name)
+
+        facts = {"kind": "two-way join"}
+        for name, side in (("left", self.left), ("right", self.right)):
+            facts[f"{name} columns"] = columns(side)
+            facts[f"{name} keys"] = keys(side)
+            facts[f"{name} time"] = time(side)
+        bounds = [format_duration_us(us) for us in (self.lower_us, self.upper_us)]
+        return facts | {"within": " to ".join(bounds) if self.bounded else "unbounded"}

@@ -1,0 +1,214 @@
+"""Packed intermediate results: a hub row and the run of its partners in another stream.
+
+A pair of rows that fit waits for its third. Stored as pairs, the hub would be there once per
+partner, and a prober would compare itself with each copy; packed, it is there and compared once.
+A pack is a row of a segment, in the order of the hub's hash along its edge to the third stream:
+columns of the hub, then columns of the partners as lists.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skewless.arrays import keys
+from skewless.arrays.merging import expand_ranges
+from skewless.arrays.sorting import sort_order
+from skewless.arrays.types import FAR_US, Ints, UInts, frozen
+from skewless.operators.three_way.bindings import (
+    Bound,
+    Candidates,
+    StoredRun,
+    candidates,
+    fitting,
+    probes_of,
+    together,
+)
+from skewless.operators.three_way.portions import WHOLE, Share, counted
+from skewless.operators.three_way.spec import NAMES, STREAMS, Edge, Tally, ThreeSpec
+from skewless.state.segments import Rows, SegmentInfo
+
+
+@dataclass(frozen=True)
+class PackKind:
+    """Packs of one hub stream and one partner stream; the third stream probes them."""
+
+    hub: int
+    partner: int
+
+    @property
+    def third(self) -> int:
+        return 3 - self.hub - self.partner
+
+    @property
+    def name(self) -> str:
+        """As segments call them."""
+        return f"pack-{NAMES[self.hub]}-{NAMES[self.partner]}"
+
+    def edge(self, spec: ThreeSpec) -> Edge:
+        """The edge along which the third stream looks for packs."""
+        edge = spec.edge(self.hub, self.third)
+        assert edge is not None
+        return edge
+
+    def schema(self, spec: ThreeSpec) -> pa.Schema:
+        hub, partner = spec.streams[self.hub].schema, spec.streams[self.partner].schema
+        fields = [pa.field(f"hub.{i}", f.type) for i, f in enumerate(hub)]
+        fields += [pa.field(f"partner.{i}", pa.list_(f.type)) for i, f in enumerate(partner)]
+        return pa.schema(fields)
+
+
+def kinds_of(spec: ThreeSpec) -> list[PackKind]:
+    """All kinds of packs that can occur: the pair has a condition, and so have hub and third."""
+    return [
+        PackKind(hub, partner)
+        for hub in STREAMS
+        for partner in STREAMS
+        if hub != partner
+        and spec.edge(hub, partner) is not None
+        and spec.edge(hub, 3 - hub - partner) is not None
+    ]
+
+
+def is_pack(segment: SegmentInfo) -> bool:
+    """Whether a segment holds packs, and not rows of a stream."""
+    return segment.side.startswith("pack-")
+
+
+def kind_named(spec: ThreeSpec, name: str) -> PackKind:
+    return next(kind for kind in kinds_of(spec) if kind.name == name)
+
+
+def hub_of(spec: ThreeSpec, earlier: int, later: int) -> int:
+    """Which of a pair is the hub: the later row, which meets a whole run of stored ones, if it has
+    a condition with the third stream; else the other."""
+    third = 3 - earlier - later
+    return later if spec.edge(later, third) is not None else earlier
+
+
+def pack(spec: ThreeSpec, kind: PackKind, parts: Iterable[Bound], *, packing: bool) -> Rows | None:
+    """Pairs as packs, sorted to be probed; without `packing` one pack per pair."""
+    waiting = [part for part in parts if len(part)]
+    if not waiting:
+        return None
+    pairs = Bound.together(waiting)
+    edge = kind.edge(spec)
+    side, hub_columns = edge.side(kind.hub), pairs.columns[kind.hub]
+    cells = None
+    if side.bands:
+        cells = keys.cells_of(hub_columns[side.bands[0].index], side.bands[0])
+    hashes = keys.hash_keys([hub_columns[k.index] for k in side.keys], side, cells)
+    times = pairs.times[kind.hub]
+    order = sort_order(frozen(hashes), frozen(times))
+    pairs = pairs.take(order)
+    hashes, times = hashes[order], times[order]
+    firsts = _firsts(pairs, kind.hub, hashes, times) if packing else np.arange(len(hashes))
+    offsets = pa.array(np.append(firsts, len(hashes)).astype(np.int32))
+    taken = pa.array(firsts)
+    columns = [c.take(taken) for c in pairs.columns[kind.hub]]
+    columns += [pa.ListArray.from_arrays(offsets, c) for c in pairs.columns[kind.partner]]
+    return Rows(hashes[firsts], times[firsts], columns)
+
+
+def _firsts(pairs: Bound, hub: int, hashes: UInts, times: Ints) -> Ints:
+    """Where a new hub begins among sorted pairs. Rows that are equal in every column may share a
+    pack: nobody can tell them apart."""
+    if any(pa.types.is_nested(c.type) for c in pairs.columns[hub]):
+        return np.arange(len(hashes))  # nested values cannot be compared: no two are taken as one
+    new = np.ones(len(hashes), np.bool_)
+    new[1:] = (hashes[1:] != hashes[:-1]) | (times[1:] != times[:-1])
+    for column in pairs.columns[hub]:
+        codes = _codes(column)
+        new[1:] |= codes[1:] != codes[:-1]
+    return np.flatnonzero(new)
+
+
+def _codes(column: pa.Array) -> Ints:
+    encoded = column.dictionary_encode(null_encoding="encode")
+    codes: Ints = encoded.indices.to_numpy(zero_copy_only=False)
+    return codes
+
+
+def run_of(rows: Rows) -> StoredRun:
+    return StoredRun(rows.hashes, rows.times, rows.columns, -FAR_US)
+
+
+NO_HASHES = np.empty(0, np.uint64)
+PROBED_PACKS = -1  # what is met in packs says nothing about rows of a stream
+
+
+def probe_packs(
+    spec: ThreeSpec,
+    kind: PackKind,
+    parts: Iterable[Bound],
+    runs: Sequence[StoredRun],
+    tally: Tally,
+    share: Share = WHOLE,
+) -> Iterator[Bound]:
+    """Rows of the third stream with the packs they fit, taken apart: triples."""
+    third, edge = kind.third, kind.edge(spec)
+    unsure = [] if keys.is_exact(edge.pair.left) else [edge]
+    for bound in together(parts):
+        probes = probes_of(bound, third, edge)
+        met = 0
+        for run, rows, packs in candidates(probes, edge.partner_bounds(third), runs, share):
+            met += len(rows)
+            fits = fitting(Candidates(bound, rows, kind.hub, run, packs), unsure, timed=[])
+            if fits.any():
+                apart = TakenApart.of(spec, kind, run)
+                yield from apart.triples(bound, rows[fits], packs[fits])
+        tally.met(PROBED_PACKS, (third, kind.hub), counted(len(bound), share), met, 0)
+
+
+@dataclass(frozen=True)
+class TakenApart:
+    """Packs by their parts: the hubs as they are stored, the partners of all of them in one run,
+    and where those of each begin in it."""
+
+    spec: ThreeSpec
+    kind: PackKind
+    hubs: StoredRun
+    partners: StoredRun
+    begins: npt.NDArray[np.int32]
+
+    @staticmethod
+    def of(spec: ThreeSpec, kind: PackKind, run: StoredRun) -> TakenApart:
+        width = len(spec.streams[kind.hub].schema)
+        lists = run.columns[width:]
+        columns = [c.values for c in lists]
+        times = columns[spec.streams[kind.partner].time].view(pa.int64()).to_numpy()
+        hubs = StoredRun(run.hashes, run.times, run.columns[:width])
+        begins = lists[0].offsets.to_numpy()
+        return TakenApart(spec, kind, hubs, StoredRun(NO_HASHES, times, columns), begins)
+
+    def each(self, packs: Ints) -> tuple[Ints, Ints]:
+        """Each partner in some packs: (which of the packs, where it lies)."""
+        first, last = (self.begins[at].astype(np.int64) for at in (packs, packs + 1))
+        members = int((last - first).sum())
+        within, places, *_ = expand_ranges(frozen(first), frozen(last), 0, 0, members)
+        return within, places
+
+    def triples(self, bound: Bound, rows: Ints, packs: Ints) -> Iterator[Bound]:
+        """Rows with each partner in the packs they fit, where that fits them, too. Nothing is
+        taken before that is known: most of what is met is not wanted."""
+        within, places = self.each(packs)
+        rows, packs = rows[within], packs[within]
+        rest = self.spec.edge(self.kind.third, self.kind.partner)
+        if rest is not None:
+            found = Candidates(bound, rows, self.kind.partner, self.partners, places)
+            fits = fitting(found, [rest], timed=[rest])
+            rows, packs, places = rows[fits], packs[fits], places[fits]
+        if len(rows):
+            yield self._pairs(bound.take(rows), packs, places)
+
+    def _pairs(self, bound: Bound, packs: Ints, places: Ints) -> Bound:
+        bound = bound.plus(self.kind.hub, *self.hubs.taken(packs))
+        return bound.plus(self.kind.partner, *self.partners.taken(places))
+
+    def pairs(self) -> Bound:
+        """All pairs."""
+        return self._pairs(Bound({}, {}), *self.each(np.arange(len(self.hubs))))

@@ -1,0 +1,43 @@
+"""From arriving rows to sorted segments: the first half of a batch.
+
+Every task of the input stage sorts its own rows by (key hash, event time) and writes them as a
+segment. It needs to know nothing of the batch, the routing or the watermark, so this half is a
+fixed part of the streaming plan; the instances then read their share straight from these files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import pyarrow as pa
+
+from skewless.engine.operator import Arrival
+from skewless.operators.ingesting import heavy_keys_of, in_pieces, store, usable_rows
+from skewless.operators.pair import JoinSpec
+from skewless.state.files import Folder
+
+
+def ingest(
+    batches: Iterable[pa.RecordBatch], spec: JoinSpec, side: str, folder: Folder
+) -> Iterator[Arrival]:
+    """Sort and store the rows of one task; tell what was found."""
+    for piece in in_pieces(batches):
+        yield _ingest_some(pa.concat_batches(piece), spec, side, folder)
+
+
+def _ingest_some(arrived: pa.RecordBatch, spec: JoinSpec, side: str, folder: Folder) -> Arrival:
+    this, rows = spec.side(side), arrived.num_rows
+    usable = usable_rows(arrived, this)
+    refused = usable.dropped.get("null times") and not spec.drop_null_times
+    if refused or not usable.rows.num_rows:
+        # The driver refuses the batch, or there is nothing to keep.
+        return Arrival(side, rows, dropped=usable.dropped, time_max_us=usable.time_max_us)
+    run, stored = store(usable.rows, this, side, folder)
+    return Arrival(
+        input=side,
+        rows=rows,
+        runs=(run,),
+        dropped=usable.dropped,
+        time_max_us=usable.time_max_us,
+        heavy_keys=heavy_keys_of(stored, this),
+    )

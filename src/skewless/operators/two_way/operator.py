@@ -1,0 +1,180 @@
+"""The two-way join as an operator: one step a batch, which every instance has its share of.
+
+What the instances measure goes to the strategy's `Placing`, which says who works on what in the
+next batch; that is part of the operator's facts.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.arrays.keys import hash_of_value
+from skewless.arrays.types import SIDES, Floats
+from skewless.engine.operator import (
+    Arrival,
+    Batch,
+    Coordinator,
+    IngestContext,
+    Input,
+    Operator,
+    Outcome,
+    Step,
+)
+from skewless.engine.report import InstanceLoad, InstanceReport
+from skewless.engine.watermark import EventTimes
+from skewless.errors import ArgumentError
+from skewless.operators.pair import JoinSpec
+from skewless.operators.two_way.ingest import ingest
+from skewless.operators.two_way.loads import load_report
+from skewless.operators.two_way.work import JoinPlan, JoinWork
+from skewless.placement.balancing.monitor import Work
+from skewless.placement.balancing.verdict import verdict
+from skewless.placement.figures import Decision, LoadReport
+from skewless.placement.places import IsolatedKey
+from skewless.placement.strategy import PlacementStrategy, Placing
+from skewless.placement.units import slot_of
+from skewless.state.commits import OperatorState
+from skewless.state.compaction import expired
+from skewless.state.files import Folder
+from skewless.state.rewriting import Layout
+from skewless.state.segments import SegmentInfo
+
+log = logging.getLogger("skewless")
+
+NOTHING_MEASURED: dict[str, Any] = {"slot": [], "slots": {}, "key": [], "value": [], "keys": {}}
+
+
+@dataclass(frozen=True)
+class JoinOperator(Operator):
+    """A join of two inputs, divided over so many instances by ranges of hashes, the slots."""
+
+    spec: JoinSpec
+    strategy: PlacementStrategy
+    instances: int
+    slots: int
+
+    kind: ClassVar[str] = "join"
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.spec.inputs()
+
+    def fingerprint(self) -> dict[str, str]:
+        return self.spec.fingerprint()
+
+    def output_schema(self) -> pa.Schema:
+        return self.spec.output_schema()
+
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
+        return self.spec.event_times(below)
+
+    def ingest(
+        self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
+    ) -> Iterator[Arrival]:
+        return ingest(batches, self.spec, name, context.folder)
+
+    def coordinator(self, state: OperatorState | None, folder: Folder) -> JoinCoordinator:
+        return JoinCoordinator(self, state)
+
+    def layouts(self) -> dict[str, Layout]:
+        sides = ((side, self.spec.side(side)) for side in SIDES)
+        return {side: Layout(this.schema, this.time) for side, this in sides}
+
+
+class JoinCoordinator(Coordinator):
+    """Plans every batch by the placement, and has the strategy judge what came of it."""
+
+    def __init__(self, operator: JoinOperator, state: OperatorState | None) -> None:
+        self._operator, self._spec = operator, operator.spec
+        self._slots = operator.slots
+        facts: Mapping[str, Any] = {} if state is None else state.facts
+        if facts and facts["slots"] != self._slots:
+            log.warning(
+                "the checkpoint has %d slots, %d were asked for: %d are used",
+                facts["slots"], self._slots, facts["slots"],
+            )  # fmt: skip
+            self._slots = facts["slots"]
+        self.placing: Placing = operator.strategy.begin(
+            self._slots, operator.instances, facts.get("placement"), self._pinned()
+        )
+
+    def _pinned(self) -> dict[int, IsolatedKey]:
+        instances, pinned = self._operator.instances, {}
+        for value, instance in self._operator.strategy.pinned:
+            if instance >= instances:
+                accepted = f"{{key: instance}}, instances from 0 to {instances - 1}"
+                raise ArgumentError("pin", {value: instance}, accepted)
+            key, here = hash_of_value(value, self._spec.left), (instance,)
+            written = ", ".join(map(str, value if isinstance(value, tuple) else (value,)))
+            pinned[key] = IsolatedKey(key, written, slot_of(key, self._slots), here, here)
+        return pinned
+
+    def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
+        return {side: self._spec.keep_after_us(side, watermark_us) for side in SIDES}
+
+    def plan(self, batch: Batch) -> Step:
+        keep_after_us, layouts = self._keep_after_us(batch.watermark_us), self._operator.layouts()
+        new, old, table = batch.new_runs(), batch.state.segments, self.placing.table
+        keys_told = self._operator.strategy.keys_told
+        return Step(
+            name="join",
+            instances=table.instances,
+            work=JoinWork(self._spec, JoinPlan(keep_after_us, table, new, old, keys_told)),
+            emits=True,
+            reads=(*old, *(run.segment for run in new)),
+            layouts=layouts,
+            compaction=batch.compaction(layouts, keep_after_us),
+        )
+
+    def conclude(self, batch: Batch) -> Outcome:
+        table = self.placing.table
+        reports = [
+            InstanceReport(InstanceLoad(i), detail=NOTHING_MEASURED) if report is None else report
+            for i, report in enumerate(batch.reports[-1])
+        ]
+        load = load_report(batch.batch_id, table, reports)
+        judged = self._verdict(load)
+        decisions = self._observe(load, reports) if batch.is_complete else ()
+        placement = self.placing.placement
+        return Outcome(
+            segments=self._alive(batch),
+            facts={
+                "strategy": table.strategy,
+                "instances": table.instances,
+                "slots": table.slots,
+                "placement": None if placement is None else placement.to_json(),
+            },
+            loads=tuple(report.load for report in reports),
+            decisions=tuple(decisions),
+            verdict=judged,
+            slots=load.slots,
+            keys=load.keys,
+            key_figures=load.key_figures,
+        )
+
+    def _verdict(self, load: LoadReport) -> str:
+        placement = self.placing.placement
+        isolated = {} if placement is None else placement.isolated_by_hash
+        return verdict(load, np.array(load.instance_ms), isolated)
+
+    def _observe(self, load: LoadReport, reports: Sequence[InstanceReport]) -> Sequence[Decision]:
+        def each(name: str) -> Floats:
+            return np.array([getattr(report.load, name) for report in reports], float)
+
+        isolated = Work(each("isolated_rows"), each("isolated_pairs"), each("isolated_ms"))
+        return self.placing.observe(load, each("rows"), each("pairs"), isolated)
+
+    def _alive(self, batch: Batch) -> tuple[SegmentInfo, ...]:
+        """What can still meet a row to come."""
+        alive = batch.old_after(batch.state.segments)
+        alive += [
+            r.segment for r in batch.new_runs() if r.segment.time_max_us >= r.segment.floor_us
+        ]
+        keep_after_us = self._keep_after_us(batch.next_watermark_us)
+        return tuple(s for s in alive if not expired(s, keep_after_us[s.side]))

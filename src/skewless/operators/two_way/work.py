@@ -1,0 +1,361 @@
+"""The two-way join of one instance: the second half of a batch.
+
+An instance reads its share of the new rows and of the state, and joins
+
+    new left × old right        new right × old left        new right × new left
+
+The first is what left rows probe, the others what right rows do. The routing's work units divide
+each of the two over the instances, by ranges of hashes and by cuts of the probing or the stored
+rows of a range. So every pair meets exactly once, whatever the routing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skewless.arrays import keys
+from skewless.arrays.counting import count_rows
+from skewless.arrays.merging import expand_ranges, match_ranges
+from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select, touches
+from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen
+from skewless.engine.instance import Instance
+from skewless.engine.operator import RunRef
+from skewless.engine.report import InstanceLoad
+from skewless.operators.pair import JoinSpec
+from skewless.operators.two_way.meter import Meter
+from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
+from skewless.state.segments import SegmentInfo, read_arrays
+
+PAIRS_PER_CHUNK = 1 << 16
+ROWS_PER_OUTPUT = 1 << 14  # smaller results are put together before they are handed on
+
+
+@dataclass
+class _Tally:
+    """What an instance counts while it works."""
+
+    rows: int = 0
+    pairs: int = 0
+    matches: int = 0
+    isolated_rows: int = 0
+    isolated_pairs: int = 0
+    late: int = 0
+
+
+class _Found:
+    """How many pairs and matches each probing row of a run has met."""
+
+    def __init__(self, rows: int) -> None:
+        self.pairs, self.matches = np.zeros(rows, np.int64), np.zeros(rows, np.int64)
+
+
+@dataclass(frozen=True)
+class JoinPlan:
+    """All that the instances need to know to join one batch."""
+
+    keep_after_us: Mapping[str, int]
+    routing: RoutingTable
+    new: tuple[RunRef, ...]
+    old: tuple[SegmentInfo, ...]
+    keys_watched: int = 8
+
+    def new_of(self, side: Side) -> list[RunRef]:
+        return [r for r in self.new if r.segment.side == side]
+
+    def old_of(self, side: Side) -> list[SegmentInfo]:
+        return [s for s in self.old if s.side == side]
+
+
+@dataclass(frozen=True)
+class JoinWork:
+    """The work of every instance in one batch."""
+
+    spec: JoinSpec
+    plan: JoinPlan
+
+    def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
+        join = InstanceJoin(self.spec, self.plan, instance)
+        yield from join.results()
+        instance.clock.stop()
+        instance.load = join.load()
+        instance.detail = join.figures()
+
+
+class InstanceJoin:
+    """One instance at work on one batch. Iterate over `results`, then ask for the `load`."""
+
+    def __init__(self, spec: JoinSpec, plan: JoinPlan, instance: Instance) -> None:
+        self._spec, self._plan, self._instance = spec, plan, instance
+        self._tally, self._clock = _Tally(), instance.clock
+        self._units = plan.routing.units[instance.number]
+        self._meter = Meter(plan.routing.slots, plan.keys_watched, self._units)
+        self._schema = spec.output_schema()
+        self._exact = keys.is_exact(spec.left)
+
+    def load(self) -> InstanceLoad:
+        tally = self._tally
+        return InstanceLoad(
+            instance=self._instance.number,
+            rows=tally.rows,
+            pairs=tally.pairs,
+            matches=tally.matches,
+            late=tally.late,
+            time_ms=self._clock.spent_ms(),
+            isolated_rows=tally.isolated_rows,
+            isolated_pairs=tally.isolated_pairs,
+            isolated_ms=self._clock.spent_ms("isolated"),
+        )
+
+    def figures(self) -> dict[str, Any]:
+        """Load per slot and heavy key, as `Meter` reports it."""
+        return self._meter.report()
+
+    def results(self) -> Iterator[pa.RecordBatch]:
+        """The matches, in batches of a size that is cheap to hand on. Files are mapped first: only
+        the first instance in a process has to do so, and it is not to be counted as its work."""
+        for segment in (*self._plan.old, *(ref.segment for ref in self._plan.new)):
+            self._instance.rows(segment)
+        self._clock.reset()
+        waiting: list[pa.RecordBatch] = []
+        rows = 0
+        for batch in self._matches():
+            waiting.append(batch)
+            rows += batch.num_rows
+            if rows >= ROWS_PER_OUTPUT:
+                yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
+                waiting, rows = [], 0
+        if waiting:
+            yield pa.concat_batches(waiting)
+
+    def _matches(self) -> Iterator[pa.RecordBatch]:
+        for side in SIDES:
+            # All ranges are one pass over the stored runs, however scattered they lie, and all keys
+            # apart are another: passes cost by the run. Only parts of stored ranges need their own.
+            plain = [u for u in self._units if not u.isolated and u.cut(side) is not None]
+            whole = [u for u in plain if _cut(u, side).parts == 1]
+            yield from self._probe(side, whole, WHOLE)
+            for unit in (u for u in plain if _cut(u, side).parts > 1):
+                yield from self._probe(side, [unit], _cut(unit, side))
+            self._set_apart(True)
+            own = [u for u in self._units if u.isolated and u.cut(side) is not None]
+            # Keys of which stored rows are divided have few rows that probe: apart from the others,
+            # so that nobody's many rows are looked up in vain.
+            divided = [u for u in own if _cut(u, side).of == "stored" and _cut(u, side).parts > 1]
+            yield from self._probe(side, [u for u in own if u not in divided], WHOLE)
+            yield from self._probe(side, divided, WHOLE)
+            self._set_apart(False)
+
+    def _set_apart(self, isolated: bool) -> None:
+        """Count what follows as work on keys that have places of their own, or no longer."""
+        self._clock.turn_to("isolated" if isolated else "work")
+        sign = -1 if isolated else 1
+        self._tally.isolated_rows += sign * self._tally.rows
+        self._tally.isolated_pairs += sign * self._tally.pairs
+
+    def _probe(self, side: Side, units: list[WorkUnit], cut: Cut) -> Iterator[pa.RecordBatch]:
+        """New rows of `side` in these units meet the stored rows of the other side."""
+        if not units:
+            return
+        runs = self._stored(side, units, cut)
+        shares = _Shares.of(side, units)
+        for prober in self._probers(side, units):
+            found = _Found(len(prober))
+            share = None if shares is None else shares.of_rows(prober.hashes)
+            for run in runs:
+                if len(run):
+                    yield from self._join(side, prober, run, found, share)
+            describe = partial(self._describe, side, prober)
+            matches = found.pairs if self._exact else found.matches
+            self._meter.probed(side, prober.hashes, found.pairs, matches, describe)
+
+    def _describe(self, side: Side, run: Run, at: int) -> str:
+        row = at if run.rows is None else int(run.rows[at])
+        return keys.describe(run.columns, self._spec.side(side), row)
+
+    def _join(
+        self, side: Side, prober: Run, run: Run, found: _Found, share: tuple[Ints, Ints] | None
+    ) -> Iterator[pa.RecordBatch]:
+        lower, upper = self._spec.partner_bounds(side)
+        first, last, pairs = match_ranges(
+            frozen(prober.hashes),
+            frozen(prober.times),
+            prober.floor_us,
+            frozen(run.hashes),
+            frozen(run.times),
+            run.floor_us,
+            lower,
+            upper,
+        )
+        if share is not None:
+            first, last, pairs = part_of_ranges(first, last, *share)
+        self._tally.pairs += pairs
+        found.pairs += last - first
+        row = skip = 0
+        while pairs > 0:
+            room = min(pairs, PAIRS_PER_CHUNK)
+            probes, partners, row, skip = expand_ranges(
+                frozen(first), frozen(last), row, skip, room
+            )
+            pairs -= room
+            same = self._really_match(side, prober, probes, run, partners)
+            if same is not None:
+                probes, partners = probes[same], partners[same]
+                count_rows(found.matches, frozen(probes))
+            if side == "left":
+                batch = self._emit(prober, probes, run, partners)
+            else:
+                batch = self._emit(run, partners, prober, probes)
+            self._tally.matches += batch.num_rows
+            if batch.num_rows:
+                yield batch
+
+    def _emit(self, left: Run, left_rows: Ints, right: Run, right_rows: Ints) -> pa.RecordBatch:
+        """The output rows of matching pairs."""
+        sides = {"left": (left.columns, left.indices(left_rows)),
+                 "right": (right.columns, right.indices(right_rows))}  # fmt: skip
+        arrays = [sides[c.side][0][c.index].take(sides[c.side][1]) for c in self._spec.output]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def _really_match(
+        self, side: Side, prober: Run, probes: Ints, run: Run, partners: Ints
+    ) -> npt.NDArray[np.bool_] | None:
+        """Which candidate pairs have keys that are equal and near; None: all, for certain."""
+        if self._exact:
+            return None
+        spec, same = self._spec, np.ones(len(probes), np.bool_)
+        left, left_rows, right, right_rows = (
+            (prober, probes, run, partners) if side == "left" else (run, partners, prober, probes)
+        )
+        of_left, of_right = left.indices(left_rows), right.indices(right_rows)
+        if spec.left.keys:
+            same &= keys.keys_equal(
+                [left.columns[k.index].take(of_left) for k in spec.left.keys],
+                [right.columns[k.index].take(of_right) for k in spec.right.keys],
+                spec.left.keys,
+            )
+        for a, b in zip(spec.left.bands, spec.right.bands, strict=True):
+            same &= keys.within_band(
+                left.columns[a.index].take(of_left), right.columns[b.index].take(of_right), a
+            )
+        return same
+
+    def _stored_run(self, segment: SegmentInfo) -> Run:
+        # Only stored rows expire: a new row may still have to meet rows that lie far behind it.
+        floor_us = max(segment.floor_us, self._plan.keep_after_us[segment.side])
+        rows = self._instance.rows(segment)
+        return Run(rows.hashes, rows.times, rows.columns, floor_us)
+
+    def _stored(self, prober: Side, units: list[WorkUnit], cut: Cut) -> list[Run]:
+        """The runs that rows of a side may find partners in."""
+        reach = min(u.hash_min for u in units), max(u.hash_max for u in units)
+        other: Side = "right" if prober == "left" else "left"
+
+        def part(run: Run) -> Run:
+            whole = cut.parts == 1 or cut.of == "probers"
+            return run if whole else part_of(clip(run, *reach), cut)
+
+        runs = []
+        for segment in self._plan.old_of(other):
+            # Compacted segments hold a part of all hashes: most have none of a few keys apart.
+            if not any(touches(segment, u.hash_min, u.hash_max) for u in units):
+                continue
+            run = part(self._stored_run(segment))
+            self._meter.stored(other, run.hashes, segment.bytes / segment.rows, units)
+            runs.append(run)
+        if prober == "right":
+            # Two newcomers meet where the right one probes.
+            new = [self._stored_run(r.segment) for r in self._plan.new_of("left")]
+            runs += [part(run) for run in merged([take_units(run, units) for run in new])]
+        return runs
+
+    def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
+        """The new rows of a side as they probe in these units. What came too late is counted here,
+        by whoever has part 0."""
+        runs = []
+        for ref in self._plan.new_of(side):
+            self._count_late(ref.segment, [u for u in units if _cut(u, side).part == 0])
+            run = self._probes(ref)
+            probing = select(run, [_dealt(run, unit, _cut(unit, side)) for unit in units])
+            self._tally.rows += len(probing)
+            runs.append(probing)
+        return [run for run in merged(runs) if len(run)]
+
+    def _probes(self, ref: RunRef) -> Run:
+        rows, floor = self._instance.rows(ref.segment), ref.segment.floor_us
+        if ref.probe_file is None:
+            return Run(rows.hashes, rows.times, rows.columns, floor)
+        index = read_arrays(self._instance.folder, ref.probe_file)
+        return Run(index["hash"], rows.times[index["row"]], rows.columns, floor, index["row"])
+
+    def _count_late(self, segment: SegmentInfo, units: list[WorkUnit]) -> None:
+        if segment.time_min_us >= segment.floor_us:
+            return
+        rows = self._instance.rows(segment)
+        for unit in units:
+            begin, end = bounds(rows.hashes, unit.hash_min, unit.hash_max)
+            late = int((rows.times[begin:end] < segment.floor_us).sum())
+            self._tally.late += late
+
+
+def _cut(unit: WorkUnit, prober: Side) -> Cut:
+    cut = unit.cut(prober)
+    assert cut is not None
+    return cut
+
+
+def _dealt(run: Run, unit: WorkUnit, cut: Cut) -> range:
+    """A unit's part of probing rows, dealt one by one like cards: rows next to one another in time
+    have like many partners, so that every part has like much to do."""
+    begin, end = bounds(run.hashes, unit.hash_min, unit.hash_max)
+    if cut.of == "stored":
+        return range(begin, end)
+    return range(begin + cut.part, end, cut.parts)
+
+
+@dataclass(frozen=True)
+class _Shares:
+    """Which part of its stored partners a row of a key apart has to meet here."""
+
+    hashes: UInts
+    part: Ints
+    parts: Ints
+
+    @staticmethod
+    def of(prober: Side, units: list[WorkUnit]) -> _Shares | None:
+        """None where all rows meet all their partners."""
+        own = sorted((u for u in units if u.isolated), key=lambda u: u.hash_min)
+        cuts = [_cut(u, prober) for u in own]
+        if not any(cut.of == "stored" and cut.parts > 1 for cut in cuts):
+            return None
+        divided = [cut if cut.of == "stored" else WHOLE for cut in cuts]
+        return _Shares(
+            np.array([u.hash_min for u in own], np.uint64),
+            np.array([cut.part for cut in divided], np.int64),
+            np.array([cut.parts for cut in divided], np.int64),
+        )
+
+    def of_rows(self, hashes: UInts) -> tuple[Ints, Ints]:
+        """Part and parts of every probing row. Which of a key's parts it is rotates from row to
+        row, so that rows with fewer partners than there are parts do not all fall to the same.
+        Rows are counted within their key, as others who share it do not have the same keys."""
+        at = np.searchsorted(self.hashes, hashes)
+        number = np.arange(len(hashes)) - np.searchsorted(hashes, self.hashes)[at]
+        return (self.part[at] + number) % self.parts[at], self.parts[at]
+
+
+def part_of(run: Run, cut: Cut) -> Run:
+    """A part of the stored rows of a range, in one piece, so that nobody reads those of others."""
+    begin, end = (len(run) * p // cut.parts for p in (cut.part, cut.part + 1))
+    return run.slice(begin, end)
+
+
+def take_units(run: Run, units: list[WorkUnit]) -> Run:
+    """The rows of a run that lie in the hash ranges of some units."""
+    return select(run, [range(*bounds(run.hashes, u.hash_min, u.hash_max)) for u in units])

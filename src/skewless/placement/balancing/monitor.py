@@ -1,0 +1,145 @@
+"""The memory of the last batches: figures averaged, prices fitted.
+
+Prices are what a probing row and a compared pair cost, in milliseconds. They are fitted to the
+measured times of the instances, so that loads can be foretold for placements never tried.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from skewless.arrays.types import Floats
+from skewless.placement.balancing.view import View
+from skewless.placement.figures import Figures, LoadReport, WatchedKey
+from skewless.placement.places import IsolatedKey, Placement
+
+ROW_MS, PAIR_MS = 1e-4, 2e-5  # before anything was measured
+MEMORY = 0.8  # of the fit, from batch to batch
+TRUST = 1e-3  # in what is assumed beside what is measured
+
+
+class Monitor:
+    """Remembers `window` batches. `pinned` keys stay where they are."""
+
+    def __init__(self, window: int, pinned: frozenset[int] = frozenset()) -> None:
+        self.pinned = pinned
+        self._reports: deque[LoadReport] = deque(maxlen=window)
+        self._prices, self._own_prices = _Prices(), _Prices()
+
+    def add(self, report: LoadReport, work: Work, own: Work | None = None) -> None:
+        """A batch: its figures, and what the instances did, for the prices; and apart from it what
+        they did for keys with places of their own, which may cost less or more per row."""
+        self._prices.learn(work)
+        if own is not None:
+            self._own_prices.learn(own)
+        self._reports.append(report)
+
+    def latest(self, placement: Placement) -> View:
+        """The last batch alone."""
+        return self._view([self._reports[-1]], placement)
+
+    def view(self, placement: Placement) -> View:
+        """The last batches on the average, as if all had been under this placement."""
+        return self._view(list(self._reports), placement)
+
+    def _view(self, reports: list[LoadReport], placement: Placement) -> View:
+        own = placement.isolated_by_hash
+        share = 1 / len(reports)
+        known = {key.hash: key for report in reports for key in report.keys}
+        keys = [_told(known[h], isolated=h in own) for h in sorted(known)]
+        at = {key.hash: i for i, key in enumerate(keys)}
+        slots, of_keys = Figures.zeros(placement.slots), Figures.zeros(len(keys))
+        for report in reports:
+            slots = slots.plus(_as_if(report, own), share)
+            places = [at[key.hash] for key in report.keys]
+            for name, values in report.key_figures.arrays().items():
+                np.add.at(getattr(of_keys, name), places, values * share)
+        row_ms, pair_ms = self._prices.now
+        apart = np.array([key.isolated for key in keys], np.bool_) & self._own_prices.known
+        return View(
+            batch_id=reports[-1].batch_id,
+            placement=placement,
+            slots=_priced(slots, row_ms, pair_ms),
+            keys=tuple(keys),
+            key_figures=_priced(
+                of_keys,
+                np.where(apart, self._own_prices.now[0], row_ms),
+                np.where(apart, self._own_prices.now[1], pair_ms),
+            ),
+            pinned=self.pinned,
+            row_ms=row_ms,
+            pair_ms=pair_ms,
+        )
+
+
+def _told(key: WatchedKey, *, isolated: bool) -> WatchedKey:
+    return key if key.isolated == isolated else replace(key, isolated=isolated)
+
+
+def _as_if(report: LoadReport, own: Mapping[int, IsolatedKey]) -> Figures:
+    """The figures of slots, had the keys apart been those of today."""
+    slots = report.slots
+    changed = [i for i, key in enumerate(report.keys) if key.isolated != (key.hash in own)]
+    if not changed:
+        return slots
+    slots = slots.times(1.0)
+    at = [report.keys[i].slot for i in changed]
+    signs = np.array([1.0 if report.keys[i].isolated else -1.0 for i in changed])
+    for name, values in report.key_figures.arrays().items():
+        np.add.at(getattr(slots, name), at, signs * values[changed])
+    return slots
+
+
+def _priced(figures: Figures, row_ms: float | Floats, pair_ms: float | Floats) -> Figures:
+    return replace(
+        figures,
+        time_left_ms=row_ms * figures.probing_left + pair_ms * figures.pairs_left,
+        time_right_ms=row_ms * figures.probing_right + pair_ms * figures.pairs_right,
+    )
+
+
+@dataclass(frozen=True)
+class Work:
+    """What each instance did: rows that probed, pairs compared, milliseconds."""
+
+    rows: Floats
+    pairs: Floats
+    ms: Floats
+
+    def minus(self, other: Work) -> Work:
+        return Work(self.rows - other.rows, self.pairs - other.pairs, self.ms - other.ms)
+
+
+class _Prices:
+    """Least squares over the instances of all batches, the recent ones counting most; leaning on
+    what was assumed as far as the measurements do not tell rows and pairs apart."""
+
+    def __init__(self) -> None:
+        self._products = np.zeros((2, 2))
+        self._times = np.zeros(2)
+        self._warm = False
+        self.known = False
+        self.now = (ROW_MS, PAIR_MS)
+
+    def learn(self, work: Work) -> None:
+        if not work.ms.sum() > 0:
+            return
+        if not self._warm:  # the first batch pays for compiling and loading
+            self._warm = True
+            return
+        # No constant: once the load is even, a constant alone would explain it, and nothing could
+        # be learned any more.
+        done = np.stack([work.rows, work.pairs], axis=1)
+        self._products = MEMORY * self._products + done.T @ done
+        self._times = MEMORY * self._times + done.T @ work.ms
+        assumed = np.array([ROW_MS, PAIR_MS])
+        # Scaled so that the assumption explains the whole time at least as a ratio.
+        scale = float(self._times.sum() / max((self._products @ assumed).sum(), 1e-30))
+        lean = TRUST * np.diag(np.diag(self._products) + 1e-12)
+        found = np.linalg.solve(self._products + lean, self._times + lean @ (assumed * scale))
+        found = np.maximum(found, assumed * scale * 0.01)
+        self.now, self.known = (float(found[0]), float(found[1])), True

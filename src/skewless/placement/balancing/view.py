@@ -1,0 +1,62 @@
+"""What a strategy sees: the figures of the last batches under the placement they were made with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from skewless.arrays.types import Floats
+from skewless.placement.figures import Figures, WatchedKey
+from skewless.placement.places import Instances, Placement
+
+
+@dataclass(frozen=True)
+class View:
+    """Figures per batch, averaged over the window. `slots` has one item per slot, without the keys
+    that have places of their own; `key_figures[i]` is of `keys[i]`, and part of its slot's figures
+    unless the key is `own`. `row_ms` and `pair_ms` are what a probing row and a compared pair have
+    been found to cost. `pinned` keys may not be changed."""
+
+    batch_id: int
+    placement: Placement
+    slots: Figures
+    keys: tuple[WatchedKey, ...]
+    key_figures: Figures
+    row_ms: float = 1e-4
+    pair_ms: float = 2e-5
+    pinned: frozenset[int] = frozenset()
+
+    @property
+    def instances(self) -> int:
+        return self.placement.instances
+
+    @property
+    def instance_of(self) -> Instances:
+        return self.placement.instance_of
+
+    @cached_property
+    def key_index(self) -> dict[int, int]:
+        return {key.hash: i for i, key in enumerate(self.keys)}
+
+    @cached_property
+    def isolated_keys(self) -> frozenset[int]:
+        return frozenset(key.hash for key in self.keys if key.isolated)
+
+    def sums(self, placement: Placement, slots: Floats, left: Floats, right: Floats) -> Floats:
+        """Per instance the sum of an additive figure, were the placement another one. The figure is
+        given per slot, and per key as what belongs to its left and to its right rows' probing."""
+        result: Floats = np.zeros(placement.instances)
+        np.add.at(result, placement.instance_of, slots)
+        for key in self.isolated_keys ^ placement.isolated_by_hash.keys():
+            at = self.key_index.get(key)
+            if at is not None:
+                slot, back = self.keys[at].slot, 1 if self.keys[at].isolated else -1
+                result[placement.instance_of[slot]] += (left[at] + right[at]) * back
+        for own in placement.isolated:
+            at = self.key_index.get(own.hash)
+            if at is not None:
+                np.add.at(result, list(own.left), left[at] / len(own.left))
+                np.add.at(result, list(own.right), right[at] / len(own.right))
+        return result

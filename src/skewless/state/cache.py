@@ -1,0 +1,39 @@
+"""Segments that a process has mapped."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from skewless.state.files import Folder
+from skewless.state.segments import Rows, SegmentInfo, read_segment
+
+
+class SegmentCache:
+    """Segments that this process has mapped. Workers come and go: nothing depends on a hit."""
+
+    def __init__(self, most: int = 512) -> None:
+        self._most = most
+        self._rows: OrderedDict[tuple[str, str], Rows] = OrderedDict()
+
+    def rows(
+        self, folder: Folder, segment: SegmentInfo, time_index: int | None, scope: str = ""
+    ) -> Rows:
+        """The rows of a segment. The scope says who asks: a query's operator, say."""
+        key = (scope, folder.path(segment.name))
+        if key not in self._rows:
+            self._rows[key] = read_segment(folder, segment, time_index)
+        self._rows.move_to_end(key)
+        while len(self._rows) > self._most:
+            self._rows.popitem(last=False)
+        return self._rows[key]
+
+    def keep_only(self, folder: Folder, segments: set[str], scope: str = "") -> None:
+        """Let go of a scope's other segments, so that deleted files free their space."""
+        wanted = {(scope, folder.path(name)) for name in segments}
+        prefix = folder.path("")
+        for key in list(self._rows):
+            if key[0] == scope and key[1].startswith(prefix) and key not in wanted:
+                del self._rows[key]
+
+
+CACHE = SegmentCache()  # of this process

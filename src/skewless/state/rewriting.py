@@ -1,0 +1,145 @@
+"""An instance's share of a compaction: its rows of some segments, written anew as one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from skewless import failpoints
+from skewless.arrays.sorting import sort_order
+from skewless.arrays.types import FAR_US, frozen
+from skewless.state.files import Folder
+from skewless.state.segments import Rows, SegmentInfo, write_segment
+
+# A generation in small pieces costs every later batch more, as each is looked into.
+PIECE_ROWS_MIN, PIECE_BYTES_MIN = 100_000, 16 << 20
+SEGMENT_ROWS_MAX = 8_000_000  # keeps a column of strings below Arrow's 2 GiB
+
+
+class Merge(Protocol):
+    """How rows of one side become fewer: rows as (hash, time, columns), sorted anew or not."""
+
+    def __call__(self, parts: list[Rows]) -> Rows: ...
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the segments of a side look like: their columns, and which of them is the time."""
+
+    schema: pa.Schema
+    time_index: int | None
+
+
+@dataclass(frozen=True)
+class Compaction:
+    """Groups of segments that are to be one each. Rows before `keep_after_us` of their side are
+    left out. `merge` puts rows together; by default they are laid in order, none is lost."""
+
+    groups: tuple[tuple[SegmentInfo, ...], ...]
+    layouts: Mapping[str, Layout]
+    keep_after_us: Mapping[str, int]
+    merge: Merge | None = None
+
+    @property
+    def replaced(self) -> set[str]:
+        return {s.name for group in self.groups for s in group}
+
+
+Reader = Callable[[SegmentInfo], Rows]
+
+
+def rewrite(
+    folder: Folder, compaction: Compaction, share: tuple[int, int], batch_id: int, read: Reader
+) -> Iterator[SegmentInfo]:
+    """Rewrite what falls to an instance, number i of n, of some groups of segments; leave out what
+    is late or expired. The sources stay as they are until a commit no longer lists them."""
+    for group, piece_of in pieces_for(compaction.groups, share):
+        side, kind = group[0].side, group[0].kind
+        alive = _alive_rows(group, piece_of, compaction.keep_after_us[side], read)
+        if not alive:
+            continue
+        rows = (compaction.merge or in_order)(alive)
+        for piece in rows.pieces(SEGMENT_ROWS_MAX):
+            yield write_segment(
+                folder,
+                side,
+                compaction.layouts[side].schema,
+                piece,
+                floor_us=-FAR_US,
+                level=max(s.level for s in group) + 1,
+                batch_id=batch_id,
+                kind=kind,
+            )
+            failpoints.hit("compaction.written", batch_id)
+
+
+def pieces_for(
+    groups: Sequence[Sequence[SegmentInfo]], share: tuple[int, int]
+) -> Iterator[tuple[Sequence[SegmentInfo], tuple[int, int]]]:
+    """The groups that an instance takes part in rewriting, and which piece of how many is its own:
+    large groups are for all instances, small ones for few, each for others."""
+    instance, instances = share
+    for number, group in enumerate(groups):
+        rows, size = sum(s.rows for s in group), sum(s.bytes for s in group)
+        pieces = min(instances, max(1, rows // PIECE_ROWS_MIN, size // PIECE_BYTES_MIN))
+        piece = (instance - number) % instances
+        if piece < pieces:
+            yield group, (piece, pieces)
+
+
+def _alive_rows(
+    group: Sequence[SegmentInfo], share: tuple[int, int], keep_after_us: int, read: Reader
+) -> list[Rows]:
+    sources = [read(segment) for segment in group]
+    parts = zip(group, sources, shares_of(sources, *share), strict=True)
+    kept = [
+        rows.slice(begin, end).at_or_after(max(segment.floor_us, keep_after_us))
+        for segment, rows, (begin, end) in parts
+    ]
+    return [rows for rows in kept if len(rows)]
+
+
+def in_order(parts: list[Rows]) -> Rows:
+    """All rows, by hash and time."""
+    hashes = np.concatenate([rows.hashes for rows in parts])
+    times = np.concatenate([rows.times for rows in parts])
+    order = sort_order(frozen(hashes), frozen(times))
+    indices = pa.array(order)
+    columns = [
+        pa.chunked_array([rows.columns[i] for rows in parts]).take(indices).combine_chunks()
+        for i in range(len(parts[0].columns))
+    ]
+    return Rows(hashes[order], times[order], [_one_array(c) for c in columns])
+
+
+def shares_of(sources: list[Rows], instance: int, instances: int) -> list[tuple[int, int]]:
+    """The range of each source that falls to an instance: what lies between two rows of the largest
+    source, by hash and time. So work is even even where one key is most of the state."""
+    largest = max(sources, key=len)
+    return [
+        (
+            _position(rows, largest, instance, instances),
+            _position(rows, largest, instance + 1, instances),
+        )
+        for rows in sources
+    ]
+
+
+def _position(rows: Rows, largest: Rows, share: int, shares: int) -> int:
+    """Where in some rows the share of that number begins."""
+    if share == 0:
+        return 0
+    if share == shares:
+        return len(rows)
+    at = len(largest) * share // shares
+    h, t = largest.hashes[at], largest.times[at]
+    begin, end = (int(np.searchsorted(rows.hashes, h, side)) for side in ("left", "right"))
+    return begin + int(np.searchsorted(rows.times[begin:end], t, "left"))
+
+
+def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column

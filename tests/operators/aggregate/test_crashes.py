@@ -1,0 +1,305 @@
+"""Exactly once through crashes: work ends at any point of the commit protocol, the query starts
+again, and readers of the output folder see every closed window once and none twice."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from functools import cached_property
+from pathlib import Path
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skewless.errors import StateDamagedError
+from skewless.operators.aggregate.ingest import resume_grouper
+from skewless.operators.aggregate.operator import AggregateRuntime
+from skewless.operators.aggregate.spec import AggregateSpec
+from skewless.placement.grouping import BatchAware, Grouping, KeyGrouping, PdStream, ShuffleGrouping
+from skewless.state import compaction
+from skewless.state.commits import CommitLog
+from tests.operators.aggregate.driver import AggregateDriver, Batch, Setup
+from tests.operators.aggregate.oracle import Answer, Question, Results, answers, assert_alike, results_of
+from tests.operators.aggregate.strategies import (
+    EPOCH,
+    GROUPINGS,
+    Anywhere,
+    batches_of,
+    questions,
+    spec_of,
+)
+from tests.crashes import (
+    COMMITTED_FROM,
+    DAMAGES,
+    OFTEN,
+    POINTS,
+    Crash,
+    CrashError,
+    assert_nothing_is_left_over,
+    assert_three_commits_are_kept,
+    crash_at,
+    files_in,
+    leave_rubbish,
+    listed_files,
+    run_through,
+    truncate,
+)
+from tests.strategies import examples
+
+CRASHED_BATCH = 4
+CRASHED_GROUPINGS = (BatchAware(least=1), PdStream(), Anywhere(3))
+# With three instances, the fourth visit of what all of them reach is in the merge of results, and
+# the third segment is the first of partial results: two tasks have stored rows before.
+LATER_VISITS = [(point, 2) for point in POINTS if point in OFTEN]
+LATER_VISITS += [("segment.written", 3), ("instance.worked", 4), ("instance.reported", 4)]
+CRASH_CASES = [
+    *((point, 1, grouping) for point in POINTS for grouping in CRASHED_GROUPINGS),
+    *((*crash, CRASHED_GROUPINGS[i % 3]) for i, crash in enumerate(LATER_VISITS)),
+]
+
+
+@dataclass(frozen=True)
+class Story:
+    """An aggregation, and batches for it."""
+
+    question: Question
+    spec: AggregateSpec
+    batches: Sequence[Batch]
+
+    @cached_property
+    def answers(self) -> list[Answer]:
+        tables = [
+            pa.Table.from_batches([b for task in batch for b in task], self.spec.input.schema)
+            for batch in self.batches
+        ]
+        return answers(self.question, tables)
+
+    def closed(self, batches: int) -> Results:
+        """All groups that come with the first batches."""
+        return {g: v for answer in self.answers[:batches] for g, v in answer.closed.items()}
+
+    def assert_published(self, driver: AggregateDriver, batches: int) -> None:
+        """Readers see just the results of these batches, each group once."""
+        found = results_of(driver.published(), len(self.question.keys), windowed=True)
+        assert_alike(found, self.closed(batches))
+
+
+def story() -> Story:
+    """Seven batches that compact, close windows and publish, so that every point is reached: most
+    rows are of one key, and each batch has rows of every key."""
+    aggs = (
+        ("count", None, None), ("sum", "i", None), ("max", "s", None), ("variance", "x", None),
+        ("quantile", "x", 0.5), ("approx_distinct", "i", None),
+    )  # fmt: skip
+    question = Question(("whole", "text"), "at", size=20, slide=10, late=5, aggs=aggs)
+    spec = spec_of(question)
+
+    def rows(batch: int, task: int) -> pa.RecordBatch:
+        numbers = range(24)
+        columns = {
+            "whole": [7 if i % 2 else i for i in numbers],
+            "text": [None if i % 3 else "a" for i in numbers],
+            "i": [i * batch - task for i in numbers],
+            "s": ["abc"[i % 3] for i in numbers],
+            "x": [i / 4 + batch for i in numbers],
+            "at": [EPOCH + timedelta(microseconds=10 * batch + (i * 7 + task) % 10)
+                   for i in numbers],
+        }  # fmt: skip
+        arrays = [pa.array(columns[field.name], field.type) for field in spec.input.schema]
+        return pa.RecordBatch.from_arrays(arrays, schema=spec.input.schema)
+
+    batches = [[[rows(number, task)] for task in range(2)] for number in range(7)]
+    return Story(question, spec, batches)
+
+
+STORY = story()
+ALL = len(STORY.batches)
+
+
+def assert_only_listed_files(driver: AggregateDriver) -> None:
+    assert_nothing_is_left_over(driver)
+    assert listed_files(driver.runtime.folder)
+
+
+def rows_routed(driver: AggregateDriver) -> int:
+    """How many rows the groupers of the last commit remember."""
+    last, setup = driver.runtime.last, driver.setup
+    assert last is not None
+    assert last.grouping is not None
+    return sum(
+        int(
+            resume_grouper(
+                driver.runtime.folder, last.grouping, setup.grouping, setup.instances, file.task
+            ).loads.sum()
+        )
+        for file in last.grouping.groupers
+    )
+
+
+@pytest.mark.usefixtures("early_compaction")
+@pytest.mark.parametrize(("point", "visit", "grouping"), CRASH_CASES, ids=repr)
+def test_a_crash_at(grouping: Grouping, point: str, visit: int, tmp_path: Path) -> None:
+    setup = Setup(grouping, 3)
+    driver = AggregateDriver(tmp_path / "state", STORY.spec, setup, output=tmp_path / "out")
+    for number, batch in enumerate(STORY.batches[:CRASHED_BATCH]):
+        driver.run(number, batch)
+    with crash_at(point, visit), pytest.raises(CrashError):
+        driver.run(CRASHED_BATCH, STORY.batches[CRASHED_BATCH])
+    driver.reopen()
+    committed = POINTS.index(point) >= COMMITTED_FROM
+    assert driver.runtime.is_done(CRASHED_BATCH) == committed
+    STORY.assert_published(driver, CRASHED_BATCH + committed)
+    # Spark repeats the batch that its log does not know to be done, and goes on from there.
+    for number, batch in enumerate(STORY.batches[CRASHED_BATCH:], CRASHED_BATCH):
+        driver.run(number, batch)
+    STORY.assert_published(driver, ALL)
+    # What groupers have learned comes from the commits as well: no row counts twice in it.
+    assert rows_routed(driver) == sum(b.num_rows for batch in STORY.batches for (b,) in batch)
+    assert files_in(driver.runtime.folder, driver.runtime.transient) == set()
+    driver.reopen(Setup(KeyGrouping(), 2))
+    assert_only_listed_files(driver)
+    STORY.assert_published(driver, ALL)
+
+
+def test_the_story_closes_windows_and_compacts_in_the_batch_that_crashes(tmp_path: Path) -> None:
+    assert STORY.answers[CRASHED_BATCH].closed
+    assert len(STORY.closed(ALL)) > len(STORY.closed(CRASHED_BATCH + 1))
+    driver = AggregateDriver(tmp_path, STORY.spec, Setup(BatchAware(least=1), 3))
+    with mock.patch.object(compaction, "FAN_IN", 2):
+        for number, batch in enumerate(STORY.batches[:CRASHED_BATCH]):
+            driver.run(number, batch)
+        plan = driver.runtime.plan(CRASHED_BATCH, driver.ingest(STORY.batches[CRASHED_BATCH]))
+    assert plan.compact
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> Story:
+    timed = questions().filter(lambda question: question.size is not None)
+    question = draw(timed)
+    spec = spec_of(question)
+    return Story(question, spec, draw(batches_of(spec)))
+
+
+def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
+    batches = len(story.batches)
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(compaction, "FAN_IN", 2):
+        root, starts = Path(folder), iter(setups)
+        driver = AggregateDriver(root / "state", story.spec, next(starts), output=root / "out")
+        run_through(driver, story.batches, crashes, starts)
+        story.assert_published(driver, batches)
+        driver.reopen()
+        story.assert_published(driver, batches)
+        assert_only_listed_files(driver)
+
+
+CRASHES = st.lists(
+    st.tuples(st.integers(0, 4), st.sampled_from(POINTS), st.integers(1, 6)), min_size=1, max_size=6
+)
+SETUPS = st.lists(st.builds(Setup, GROUPINGS, st.integers(1, 5)), min_size=7, max_size=7)
+
+
+@examples(12)
+@given(stories(), SETUPS, CRASHES)
+def test_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
+    check_any_crashes(story, setups, crashes)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@examples(2000)
+@given(stories(), SETUPS, CRASHES)
+def test_any_crashes_at_length(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
+    check_any_crashes(story, setups, crashes)
+
+
+# Damage, leftovers and retention.
+
+
+@pytest.mark.parametrize(("damage", "told"), DAMAGES.values(), ids=DAMAGES.keys())
+@pytest.mark.parametrize("grouping", [BatchAware(least=1), PdStream()], ids=repr)
+def test_a_damaged_grouper_is_refused(
+    grouping: Grouping, damage: Callable[[Path], None], told: str, tmp_path: Path
+) -> None:
+    driver = AggregateDriver(tmp_path / "state", STORY.spec, Setup(grouping, 3), tmp_path / "out")
+    for number, batch in enumerate(STORY.batches[:2]):
+        driver.run(number, batch)
+    file = Path(driver.runtime.folder.path(driver.runtime.last.grouping.groupers[-1].name))
+    damage(file)
+    with pytest.raises(StateDamagedError) as error:
+        driver.reopen()
+        driver.run(2, STORY.batches[2])
+    assert str(error.value).startswith(f"{file} {told}")
+    assert "restore the checkpoint folder" in str(error.value)
+    assert driver.runtime.last.batch_id == 1
+    # Results do not depend on groupers: the query goes on with another grouping.
+    driver.reopen(Setup(ShuffleGrouping(), 3))
+    for number, batch in enumerate(STORY.batches[2:], 2):
+        driver.run(number, batch)
+    STORY.assert_published(driver, ALL)
+
+
+@pytest.mark.parametrize(("damage", "told"), DAMAGES.values(), ids=DAMAGES.keys())
+def test_damaged_partial_results_are_refused(
+    damage: Callable[[Path], None], told: str, tmp_path: Path
+) -> None:
+    driver = AggregateDriver(tmp_path, STORY.spec)
+    driver.run(0, STORY.batches[0])
+    file = Path(driver.runtime.folder.path(driver.runtime.last.segments[0].name))
+    damage(file)
+    with pytest.raises(StateDamagedError) as error:
+        driver.reopen()
+    assert str(error.value).startswith(f"{file} {told}")
+    assert "restore the checkpoint folder" in str(error.value)
+
+
+def test_rows_that_got_lost_before_they_were_worked_on_are_refused(tmp_path: Path) -> None:
+    """A disk that is full, or a folder that not all machines share, must not lose rows unseen."""
+    driver = AggregateDriver(tmp_path, STORY.spec)
+    arrivals = driver.ingest(STORY.batches[0])
+    plan = driver.runtime.plan(0, arrivals)
+    truncate(Path(driver.runtime.folder.path(arrivals[0].file.name)))
+    with pytest.raises(StateDamagedError, match="bytes"):
+        driver.accumulate(plan)
+
+
+def test_leftovers_of_crashes_are_removed_when_the_query_opens(tmp_path: Path) -> None:
+    driver = AggregateDriver(tmp_path, STORY.spec, Setup(PdStream(), 3))
+    driver.run(0, STORY.batches[0])
+    before = files_in(driver.runtime.folder, driver.runtime.durable)
+    leave_rubbish(driver)
+    driver.reopen()
+    assert files_in(driver.runtime.folder, driver.runtime.durable) == before
+    assert_only_listed_files(driver)
+    for number, batch in enumerate(STORY.batches[1:], 1):
+        driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
+    driver.reopen()
+    assert_only_listed_files(driver)
+
+
+@pytest.mark.usefixtures("early_compaction")
+@pytest.mark.parametrize("grouping", CRASHED_GROUPINGS, ids=repr)
+def test_old_commits_go_with_their_groupers_and_partial_results(
+    grouping: Grouping, tmp_path: Path
+) -> None:
+    driver = AggregateDriver(tmp_path, STORY.spec, Setup(grouping, 3), keep_commits=3)
+    listed = assert_three_commits_are_kept(driver, STORY.batches)
+    gone = set().union(*listed) - set().union(*listed[-3:])
+    assert {name.partition("/")[0] for name in gone} == set(AggregateRuntime.durable)
+
+
+@pytest.mark.usefixtures("early_compaction")
+def test_any_kept_commit_can_be_gone_back_to(tmp_path: Path) -> None:
+    """Restoring a checkpoint to an earlier batch by deleting what came after it."""
+    driver = AggregateDriver(tmp_path / "state", STORY.spec, Setup(PdStream(), 3), keep_commits=3)
+    told = [driver.run(number, batch).results for number, batch in enumerate(STORY.batches)]
+    for number in (ALL - 1, ALL - 2):
+        CommitLog(driver.runtime.folder).delete(number)
+    driver.reopen(replace(driver.setup, instances=2))
+    for number in (ALL - 2, ALL - 1):
+        again = results_of(driver.run(number, STORY.batches[number]).results, 2, windowed=True)
+        assert_alike(again, results_of(told[number], 2, windowed=True))

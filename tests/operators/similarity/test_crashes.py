@@ -1,0 +1,416 @@
+"""Exactly once through crashes: work ends at any point of the commit protocol, the query starts
+again, and readers of the output folder see every pair once and none twice."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from skewless.errors import CheckpointMismatchError, StateDamagedError
+from skewless.operators.similarity.operator import SimilarityRuntime
+from skewless.operators.similarity.spec import SimilaritySpec
+from skewless.operators.similarity.strategies import (
+    S3J,
+    BruteForce,
+    ClusterJoin,
+    SimilarityStrategy,
+)
+from skewless.operators.similarity.worksets import WORKSETS
+from skewless.state import compaction
+from skewless.state.commits import CommitLog
+from tests.crashes import (
+    COMMITTED_FROM,
+    DAMAGES,
+    OFTEN,
+    POINTS,
+    Crash,
+    CrashError,
+    assert_nothing_is_left_over,
+    assert_three_commits_are_kept,
+    crash_at,
+    files_in,
+    leave_rubbish,
+    run_through,
+)
+from tests.oracle import rows_of
+from tests.operators.similarity.driver import Batch, Setup, SimilarityDriver
+from tests.operators.similarity.oracle import Answer, OneRow, Pair, Question, answers
+from tests.operators.similarity.test_properties import STRATEGIES, batch_of, questions, spec_of, streams
+from tests.strategies import examples
+
+CRASHED_BATCH = 4
+INSTANCES = 3
+
+Told = list[list[list[list[OneRow]]]]  # per batch and side: tasks of rows
+
+
+@dataclass(frozen=True)
+class Story:
+    """A similarity join, and rows for it. No distance is so near to the threshold that rounding
+    could decide."""
+
+    question: Question
+    told: Told
+
+    @cached_property
+    def spec(self) -> SimilaritySpec:
+        return spec_of(self.question)
+
+    @cached_property
+    def batches(self) -> list[Batch]:
+        schema = self.spec.left.schema
+        return [
+            {
+                side: [[batch_of(task, schema)] for task in tasks]
+                for side, tasks in zip(("left", "right"), batch, strict=False)
+            }
+            for batch in self.told
+        ]
+
+    @cached_property
+    def answers(self) -> list[Answer]:
+        flat = [[[r for task in side for r in task] for side in batch] for batch in self.told]
+        return answers(self.question, flat)
+
+    @property
+    def is_plain(self) -> bool:
+        return all(answer.certain == answer.possible for answer in self.answers)
+
+    def until(self, batches: int) -> Counter[Pair]:
+        assert self.is_plain
+        return Counter(pair for answer in self.answers[:batches] for pair in answer.certain)
+
+    def published(self, driver: SimilarityDriver) -> Counter[Pair]:
+        found = [(row[0], row[3]) for row in rows_of(driver.published())]
+        alone = self.question.self_join
+        return Counter((min(p), max(p)) if alone else p for p in found)
+
+
+def story(question: Question, places: Sequence[Sequence[float]]) -> Story:
+    """Six batches of two tasks per side that compact, expire and publish."""
+    number = 0
+    told: Told = []
+    for batch in range(6):
+        sides = []
+        for side in range(1 if question.self_join else 2):
+            tasks = []
+            for task in range(2):
+                rows = []
+                for i in range(5):
+                    place = places[(number + side + i * i) % len(places)]
+                    rows.append((number, 10 * batch + 3 * task + i, list(place)))
+                    number += 1
+                tasks.append(rows)
+            sides.append(tasks)
+        told.append(sides)
+    return Story(question, told)
+
+
+PLACES = ([0.0, 0.0], [1.0, 0.0], [9.0, 9.0], [0.0, 1.0], [-7.0, 3.0], [8.0, 9.0], [30.0, 0.0])
+SETS = ([1, 2, 3], [1, 2, 3, 4], [7], [], [5, 6], [2, 3, 1], [7, 8, 9])
+TWO = story(Question("euclidean", 1.2, (-12, 12), None, (5, 5), False), PLACES)
+ALONE = story(Question("jaccard", 0.3, (-12, 12), None, (5, 5), True), SETS)
+ALL = len(TWO.told)
+JOINS: dict[str, tuple[Story, SimilarityStrategy]] = {
+    "two streams, S3J": (TWO, S3J()),
+    "two streams, S3J of places": (TWO, S3J(dealt=False, tolerance=0.0)),
+    "one stream, ClusterJoin": (ALONE, ClusterJoin(3)),
+    "one stream, S3J of places": (ALONE, S3J(dealt=False, tolerance=0.0)),
+    "one stream, S3J": (ALONE, S3J(most=2)),
+    "two streams, ClusterJoin": (TWO, ClusterJoin(3)),
+}
+# The others are crashed in the slow suite.
+USUAL = tuple(JOINS)[:3]
+CRASHES = [
+    pytest.param(name, point, visit, marks=() if name in USUAL else pytest.mark.slow)
+    for name in JOINS
+    for point in POINTS
+    for visit in ((1, 2) if point in OFTEN else (1,))
+]
+
+
+@pytest.fixture
+def piled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All new worksets are with one instance, so that some have to move."""
+    numbers = itertools.count(1)
+
+    def multiples(count: int) -> np.ndarray:
+        return np.array([INSTANCES * next(numbers) for _ in range(count)], np.uint64)
+
+    monkeypatch.setattr("skewless.operators.similarity.worksets.new_ids", multiples)
+
+
+def driver_of(folder: Path, name: str, **options: int) -> SimilarityDriver:
+    story, strategy = JOINS[name]
+    setup = Setup(strategy, INSTANCES)
+    return SimilarityDriver(folder / "state", story.spec, setup, folder / "out", **options)
+
+
+def started_again(setup: Setup) -> Setup:
+    """What may be changed at a restart, changed."""
+    strategy = setup.strategy
+    if isinstance(strategy, S3J):
+        strategy = replace(strategy, dealt=not strategy.dealt, most=5)
+    elif isinstance(strategy, ClusterJoin):
+        strategy = replace(strategy, seed=strategy.seed + 1)
+    return Setup(strategy, setup.instances + 1)
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folders of a join before the batch that crashes, made once."""
+    made: dict[str, Path] = {}
+
+    def folder_of(name: str) -> Path:
+        if name not in made:
+            root = tmp_path_factory.mktemp("prepared")
+            driver = driver_of(root, name)
+            for number, batch in enumerate(JOINS[name][0].batches[:CRASHED_BATCH]):
+                driver.run(number, batch)
+                assert files_in(driver.runtime.folder, SimilarityRuntime.transient) == set()
+            made[name] = root
+        return made[name]
+
+    return folder_of
+
+
+def assert_only_listed_files(driver: SimilarityDriver) -> None:
+    assert_nothing_is_left_over(driver)
+    assert driver.runtime.folder.list(WORKSETS)
+
+
+@pytest.mark.usefixtures("early_compaction")
+@pytest.mark.parametrize(("name", "point", "visit"), CRASHES)
+def test_a_crash_at(
+    name: str, point: str, visit: int, prepared: Callable[[str], Path], tmp_path: Path
+) -> None:
+    story = JOINS[name][0]
+    shutil.copytree(prepared(name), tmp_path, dirs_exist_ok=True)
+    driver = driver_of(tmp_path, name)
+    with crash_at(point, visit), pytest.raises(CrashError):
+        driver.run(CRASHED_BATCH, story.batches[CRASHED_BATCH])
+    driver.reopen(started_again(driver.setup))
+    committed = POINTS.index(point) >= COMMITTED_FROM
+    assert driver.runtime.is_done(CRASHED_BATCH) == committed
+    assert story.published(driver) == story.until(CRASHED_BATCH + committed)
+    assert_only_listed_files(driver)
+    # Spark repeats the batch that its log does not know to be done, and goes on from there.
+    for number, batch in enumerate(story.batches[CRASHED_BATCH:], CRASHED_BATCH):
+        driver.run(number, batch)
+    assert story.published(driver) == story.until(ALL)
+    assert files_in(driver.runtime.folder, SimilarityRuntime.transient) == set()
+    driver.reopen()
+    assert_only_listed_files(driver)
+    assert story.published(driver) == story.until(ALL)
+
+
+@pytest.mark.usefixtures("early_compaction", "piled")
+@pytest.mark.parametrize("name", JOINS)
+def test_the_stories_have_all_that_a_crash_can_hit(name: str, tmp_path: Path) -> None:
+    story = JOINS[name][0]
+    assert all(answer.certain for answer in story.answers)
+    driver = driver_of(tmp_path, name)
+    reports = [driver.run(n, batch).report for n, batch in enumerate(story.batches[:CRASHED_BATCH])]
+    assert any(r.decisions for r in reports) == ("of places" in name)
+    plan = driver.runtime.plan(CRASHED_BATCH, driver.ingest(story.batches[CRASHED_BATCH]))
+    assert plan.compact
+    kept = sum(s.rows for s in plan.old if s.side == "left")
+    assert 0 < kept < sum(r.rows_left for r in reports), "what came first can meet nothing any more"
+
+
+@st.composite
+def stories(draw: st.DrawFn) -> tuple[Story, list[Setup]]:
+    question = draw(questions())
+    found = Story(question, draw(streams(question)))
+    assume(found.is_plain)
+    strategy = draw(st.sampled_from(STRATEGIES))
+    return found, [Setup(strategy, draw(st.integers(1, 5))) for _ in range(7)]
+
+
+def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
+    with tempfile.TemporaryDirectory() as folder, mock.patch.object(compaction, "FAN_IN", 2):
+        root, starts = Path(folder), iter(setups)
+        driver = SimilarityDriver(root / "state", story.spec, next(starts), root / "out")
+        run_through(driver, story.batches, crashes, starts)
+        assert story.published(driver) == story.until(len(story.batches))
+        driver.reopen()
+        assert story.published(driver) == story.until(len(story.batches))
+        assert_nothing_is_left_over(driver)
+
+
+ANY_CRASHES = st.lists(
+    st.tuples(st.integers(0, 3), st.sampled_from(POINTS), st.integers(1, 6)), min_size=1, max_size=6
+)
+
+
+@examples(25)
+@given(stories(), ANY_CRASHES)
+def test_any_crashes(drawn: tuple[Story, list[Setup]], crashes: list[Crash]) -> None:
+    check_any_crashes(*drawn, crashes)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@examples(3000)
+@given(stories(), ANY_CRASHES)
+def test_any_crashes_at_length(drawn: tuple[Story, list[Setup]], crashes: list[Crash]) -> None:
+    check_any_crashes(*drawn, crashes)
+
+
+# Leftovers, damage, and checkpoints of another strategy.
+
+
+@pytest.mark.parametrize("name", USUAL)
+def test_leftovers_are_removed_when_the_query_opens(name: str, tmp_path: Path) -> None:
+    story = JOINS[name][0]
+    driver = driver_of(tmp_path, name)
+    driver.run(0, story.batches[0])
+    before = files_in(driver.runtime.folder, SimilarityRuntime.durable)
+    leave_rubbish(driver)
+    driver.reopen()
+    assert files_in(driver.runtime.folder, SimilarityRuntime.durable) == before
+    assert_only_listed_files(driver)
+    for number, batch in enumerate(story.batches[1:3], 1):
+        driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
+    driver.reopen()
+    assert_only_listed_files(driver)
+    assert story.published(driver) == story.until(3)
+
+
+@pytest.mark.parametrize(("damage", "told"), DAMAGES.values(), ids=DAMAGES.keys())
+@pytest.mark.parametrize("part", ["segments", "worksets"])
+@pytest.mark.parametrize("name", [USUAL[0], USUAL[2]])
+def test_damaged_state_is_refused(
+    name: str, part: str, damage: Callable[[Path], None], told: str, tmp_path: Path
+) -> None:
+    story = JOINS[name][0]
+    driver = driver_of(tmp_path, name)
+    for number, batch in enumerate(story.batches[:2]):
+        driver.run(number, batch)
+    last = driver.runtime.last
+    assert last is not None
+    assert last.grouping is not None
+    listed = last.segments if part == "segments" else last.grouping.groupers
+    file = Path(driver.runtime.folder.path(listed[-1].name))
+    damage(file)
+    with pytest.raises(StateDamagedError) as error:
+        driver.reopen()
+        driver.run(2, story.batches[2])
+    assert str(error.value).startswith(f"{file} {told}")
+    assert "restore the checkpoint folder" in str(error.value)
+    assert story.published(driver) == story.until(2)
+
+
+OTHERS = (
+    (S3J(), ClusterJoin(3), "3 partitions"),
+    (S3J(), BruteForce(), "all in one"),
+    (ClusterJoin(3), S3J(dealt=False), "formed on the fly"),
+    (ClusterJoin(3), ClusterJoin(4), "4 partitions"),
+    (BruteForce(), S3J(), "formed on the fly"),
+)
+
+
+@pytest.mark.parametrize(("first", "then", "told"), OTHERS, ids=repr)
+def test_the_checkpoint_of_another_strategy_is_refused(
+    first: SimilarityStrategy, then: SimilarityStrategy, told: str, tmp_path: Path
+) -> None:
+    driver = SimilarityDriver(tmp_path, TWO.spec, Setup(first, 3))
+    driver.run(0, TWO.batches[0])
+    with pytest.raises(CheckpointMismatchError) as error:
+        SimilarityDriver(tmp_path, TWO.spec, Setup(then, 3))
+    assert "worksets" in str(error.value)
+    assert first.worksets_told in str(error.value)
+    assert told in str(error.value)
+    # What is not changed goes on.
+    driver.reopen()
+    assert driver.run(1, TWO.batches[1]).report is not None
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"metric": "manhattan"},
+        {"threshold": 1.3},
+        {"within": (-12, 13)},
+        {"window": 5},
+        {"self_join": True},
+    ],
+    ids=str,
+)
+def test_the_checkpoint_of_another_question_is_refused(
+    changed: dict[str, object], tmp_path: Path
+) -> None:
+    driver = SimilarityDriver(tmp_path, TWO.spec)
+    driver.run(0, TWO.batches[0])
+    with pytest.raises(CheckpointMismatchError):
+        SimilarityDriver(tmp_path, spec_of(replace(TWO.question, **changed)))  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("early_compaction")
+@pytest.mark.parametrize("name", USUAL)
+def test_any_kept_commit_can_be_gone_back_to(name: str, tmp_path: Path) -> None:
+    """Restoring a checkpoint to an earlier batch by deleting what came after it."""
+    story = JOINS[name][0]
+    driver = driver_of(tmp_path, name, keep_commits=3)
+    assert_three_commits_are_kept(driver, story.batches)
+    log = CommitLog(driver.runtime.folder)
+    for number in (ALL - 1, ALL - 2):
+        log.delete(number)
+    driver.reopen(replace(driver.setup, instances=2))
+    for number in (ALL - 2, ALL - 1):
+        rows = driver.run(number, story.batches[number]).rows
+        alone = story.question.self_join
+        pairs = [(r[0], r[3]) for r in rows.elements()]
+        found_pairs = Counter((min(p), max(p)) if alone else p for p in pairs)
+        assert found_pairs == Counter(story.answers[number].certain)
+
+
+# What is remembered of places.
+
+
+def owners_of(driver: SimilarityDriver) -> dict[str, int]:
+    assert driver.runtime.last is not None
+    assert driver.runtime.last.placement is not None
+    owners: dict[str, int] = driver.runtime.last.placement["owners"]
+    return owners
+
+
+def moved(tmp_path: Path) -> SimilarityDriver:
+    """A join some of whose worksets have moved."""
+    driver = driver_of(tmp_path, "two streams, S3J of places")
+    for number, batch in enumerate(TWO.batches):
+        driver.run(number, batch)
+    assert owners_of(driver)
+    return driver
+
+
+@pytest.mark.usefixtures("piled")
+def test_places_survive_a_restart_with_as_many_instances(tmp_path: Path) -> None:
+    driver = moved(tmp_path)
+    owners = {int(i): place for i, place in owners_of(driver).items()}
+    driver.reopen()
+    assert driver.runtime._owners == owners
+    driver.reopen(replace(driver.setup, instances=INSTANCES + 1))
+    assert driver.runtime._owners == {}
+
+
+@pytest.mark.usefixtures("piled")
+def test_places_of_worksets_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    driver = moved(tmp_path)
+    schema = TWO.spec.left.schema
+    for number in range(ALL, ALL + 3):
+        row = batch_of([(1000 + number, 10_000 * number, [500.0, 500.0])], schema)
+        driver.run(number, {"left": [[row]], "right": [[row]]})
+    assert len(owners_of(driver)) <= 1

@@ -1,0 +1,227 @@
+"""Any similarity join of any rows, by any strategy, however cut and restarted, is right."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import replace
+from typing import Any
+from unittest import mock
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skewless.operators.pair import OutputColumn
+from skewless.operators.similarity import metrics, worksets
+from skewless.operators.similarity import work as instance
+from skewless.operators.similarity.metrics import METRICS
+from skewless.operators.similarity.operator import SimilarityRuntime
+from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
+from skewless.operators.similarity.strategies import (
+    S3J,
+    AutoSimilarity,
+    BruteForce,
+    ClusterJoin,
+    SimilarityStrategy,
+)
+from skewless.state import compaction
+from skewless.state import rewriting as compact
+from tests.operators.similarity.driver import Setup, SimilarityDriver
+from tests.operators.similarity.oracle import OneRow, Question, answers
+from tests.strategies import examples
+
+TIME = pa.timestamp("us", "UTC")
+WHOLE = st.integers(-3, 3).map(float)  # so that distances tie with thresholds all the time
+VALUES: dict[str, st.SearchStrategy[Any]] = {
+    "euclidean": st.lists(WHOLE, min_size=2, max_size=2),
+    "manhattan": st.lists(WHOLE, min_size=3, max_size=3),
+    "hamming": st.lists(st.integers(0, 2).map(float), min_size=4, max_size=4),
+    "angular": st.lists(WHOLE, min_size=2, max_size=2).filter(any),
+    "jaccard": st.lists(st.integers(0, 4), max_size=4),
+    "haversine": st.tuples(st.integers(-90, 90), st.integers(-180, 180)).map(
+        lambda p: [float(p[0]), float(p[1])]
+    ),
+}
+THRESHOLDS: dict[str, tuple[float, ...]] = {
+    "euclidean": (0.0, 1.0, 2.0, 5.0),
+    "manhattan": (0.0, 1.0, 3.0),
+    "hamming": (0.0, 0.25, 0.5),
+    "angular": (0.0, 0.1, 0.25, 0.5),
+    "jaccard": (0.0, 0.5, 0.75),
+    "haversine": (0.0, 1e6, 5e6),
+}
+STRATEGIES: list[SimilarityStrategy] = [
+    S3J(),
+    S3J(most=2),
+    AutoSimilarity(),
+    S3J(dealt=False),
+    S3J(dealt=False, tolerance=0.0),
+    ClusterJoin(partitions=1),
+    ClusterJoin(partitions=3),
+    ClusterJoin(partitions=200),
+    BruteForce(),
+]
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> Question:
+    metric = draw(st.sampled_from(sorted(VALUES)))
+    alone = draw(st.booleans())
+    window = draw(st.one_of(st.none(), st.integers(1, 9)))
+    lower = draw(st.integers(-8, 4))
+    upper = draw(st.integers(max(lower, 0), 9))
+    within = (-upper, upper) if alone else (lower, upper)
+    late = (draw(st.integers(0, 6)), draw(st.integers(0, 6)))
+    threshold = draw(st.sampled_from(THRESHOLDS[metric]))
+    return Question(metric, threshold, within, window, late, alone)
+
+
+def spec_of(question: Question) -> SimilaritySpec:
+    """The description that `sk.similarity_join` would make of a question."""
+    element = pa.int64() if question.metric == "jaccard" else pa.float64()
+    schema = pa.schema([("n", pa.int64()), ("at", TIME), ("v", pa.list_(element))])
+    sides = [VectorSide(schema, (2,), 1, late) for late in question.late]
+    window = question.window
+    within = question.within if window is None else (-window, window)
+    output = tuple(OutputColumn(side, i, f"{side}{i}") for side in ("left", "right")
+                   for i in range(3))  # fmt: skip
+    return SimilaritySpec(
+        sides[0],
+        None if question.self_join else sides[1],
+        METRICS[question.metric],
+        question.threshold,
+        *within,
+        window,
+        output,
+    )
+
+
+def batch_of(rows: list[OneRow], schema: pa.Schema) -> pa.RecordBatch:
+    columns = [[r[0] for r in rows], [r[1] for r in rows], [r[2] for r in rows]]
+    arrays = [
+        pa.array(columns[0], pa.int64()),
+        pa.array(columns[1], pa.int64()).cast(TIME),
+        pa.array(columns[2], schema.field(2).type),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+@st.composite
+def streams(draw: st.DrawFn, question: Question) -> list[list[list[list[OneRow]]]]:
+    """Per batch and side: tasks of rows, numbered through."""
+    number = 0
+    batches = []
+    for b in range(draw(st.integers(1, 4))):
+        sides = []
+        for _ in range(1 if question.self_join else 2):
+            tasks = []
+            for _ in range(draw(st.integers(0, 2))):
+                times = draw(st.lists(st.integers(4 * b - 5, 4 * b + 5), max_size=6))
+                values = [draw(VALUES[question.metric]) for _ in times]
+                both = zip(times, values, strict=True)
+                rows = [(number + i, t, v) for i, (t, v) in enumerate(both)]
+                number += len(rows)
+                tasks.append(rows)
+            sides.append(tasks)
+        batches.append(sides)
+    return batches
+
+
+def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) -> None:
+    question = data.draw(questions())
+    spec = spec_of(question)
+    batches = data.draw(streams(question))
+    setup = Setup(data.draw(st.sampled_from(STRATEGIES)), data.draw(st.integers(1, 4)))
+    flat = [[[row for task in side for row in task] for side in batch] for batch in batches]
+    expected = answers(question, flat)
+    with tempfile.TemporaryDirectory() as root:
+        driver = SimilarityDriver(root, spec, setup)
+        for number, (batch, answer) in enumerate(zip(batches, expected, strict=True)):
+            if restart and number and data.draw(st.booleans()):
+                driver.reopen(replace(setup, instances=data.draw(st.integers(1, 4))))
+            told = {
+                side: [[batch_of(task, spec.left.schema)] for task in tasks]
+                for side, tasks in zip(("left", "right"), batch, strict=False)
+            }
+            outcome = driver.run(number, told, twice=twice)
+            found = [(r[0], r[3]) for r in outcome.rows.elements()]
+            if question.self_join:
+                found = [(min(p), max(p)) for p in found]
+            assert len(found) == len(set(found)), "a pair came twice"
+            assert answer.certain <= set(found) <= answer.possible, f"batch {number} by {setup}"
+            assert outcome.report is not None
+            assert outcome.report.matches == len(found)
+            assert outcome.report.late == answer.late
+
+
+@examples(100)
+@given(st.data())
+def test_any_similarity_join_is_right(data: st.DataObject) -> None:
+    run_all(data)
+
+
+@examples(30)
+@given(st.data())
+def test_restarts_change_nothing(data: st.DataObject) -> None:
+    run_all(data, restart=True)
+
+
+@examples(20)
+@given(st.data())
+def test_repeated_tasks_change_nothing(data: st.DataObject) -> None:
+    run_all(data, twice=True)
+
+
+@examples(30)
+@given(st.data())
+def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None:
+    with (
+        mock.patch.object(compaction, "FAN_IN", 2),
+        mock.patch.object(compact, "SEGMENT_ROWS_MAX", 2),
+        mock.patch.object(metrics, "PAIRS_PER_CHUNK", 2),
+        mock.patch.object(metrics, "NEAR_PER_CHUNK", 2),
+        mock.patch.object(worksets, "ROWS_AT_ONCE", 2),
+    ):
+        run_all(data, restart=True)
+
+
+@examples(30)
+@given(st.data())
+def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> None:
+    def scatter(self: SimilarityRuntime, plan: Any, told: Any) -> tuple[Any, ...]:
+        ids = [i for t in told for i, _ in t.by_workset]
+        self._owners = {i: data.draw(st.integers(0, plan.instances - 1)) for i in ids}
+        return ()
+
+    with mock.patch.object(SimilarityRuntime, "_balance", scatter):
+        run_all(data, restart=True)
+
+
+@examples(50)
+@given(st.data())
+def test_matrix_products_rule_nothing_out_that_is_near(data: st.DataObject) -> None:
+    with (
+        mock.patch.object(instance, "SCREENED_FROM_DIMENSION", 1),
+        mock.patch.object(metrics, "PRODUCT_FROM", 1),
+        mock.patch.object(instance, "SCREENED_FROM_PAIRS", 1),
+        mock.patch.object(instance, "BLOCK_ROWS", 2),
+        mock.patch.object(instance, "BLOCK_STORED", 3),
+    ):
+        run_all(data)
+
+
+PROPERTIES = {
+    "products": test_matrix_products_rule_nothing_out_that_is_near,
+    "any": test_any_similarity_join_is_right,
+    "restarts": test_restarts_change_nothing,
+    "compaction": test_compaction_and_small_pieces_change_nothing,
+    "moves": test_worksets_that_move_at_random_change_nothing,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", PROPERTIES)
+def test_property_at_length(name: str) -> None:
+    examples(3000)(given(st.data())(PROPERTIES[name].hypothesis.inner_test))()

@@ -1,0 +1,188 @@
+"""LS-Stream moves slots off the straggler: its formulas, its annealer, and when it does nothing."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+from skewless.errors import ArgumentError
+from skewless.placement.balancing.annealing import Schedule
+from skewless.placement.balancing.lsstream import (
+    LONGEST_MS,
+    LSStream,
+    Relief,
+    Work,
+    choose_slots,
+    sojourn_ms,
+)
+from skewless.placement.places import Placement
+from skewless.placement.balancing.view import View
+from skewless.placement.figures import Figures
+
+
+def relief_of(seed: int, *, mean: float, batch_ms: float = 5000, alpha: float = 1.0) -> Relief:
+    """Eight slots of a straggler; `mean` is given as a share of its load."""
+    rng = np.random.default_rng(seed)
+    stored = rng.integers(1, 200, 8).astype(float)
+    rows = rng.integers(1, 50, 8).astype(float)
+    loads = 0.5 * (stored + rows) + 0.5 * stored * rows
+    time_ms = 0.01 * rows + 0.05 * stored * rows
+    total = float(loads.sum())
+    return Relief(
+        straggler=Work(total, float(rows.sum()), float(time_ms.sum())),
+        least=Work(0.1 * total, 20, 30),
+        mean=mean * total,
+        alpha=alpha,
+        loads=loads,
+        stored=stored,
+        rows=rows,
+        time_ms=time_ms,
+        batch_ms=batch_ms,
+        row_ms=1e-4,
+    )
+
+
+def sets_of(relief: Relief) -> list[list[int]]:
+    slots = range(len(relief.loads))
+    return [list(s) for n in slots for s in combinations(slots, n + 1)]
+
+
+def value_of(relief: Relief, chosen: list[int]) -> float:
+    arrays = (relief.loads, relief.stored, relief.rows, relief.time_ms)
+    return relief.impact(*(math.fsum(array[chosen]) for array in arrays))
+
+
+def feasible_sets(relief: Relief, needed: float) -> list[list[int]]:
+    return [s for s in sets_of(relief) if needed < math.fsum(relief.loads[s]) < relief.room]
+
+
+CASES = {
+    "wide": relief_of(1, mean=0.45),
+    "narrow": relief_of(2, mean=0.5, alpha=0.2),
+    "saturated": relief_of(3, mean=0.45, batch_ms=500),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_optimum_is_found_in_95_of_100_seeds(name: str) -> None:
+    relief = CASES[name]
+    feasible = feasible_sets(relief, relief.needed)
+    assert 1 < len(feasible) < len(sets_of(relief))
+    best = max(value_of(relief, s) for s in feasible)
+    plans = [choose_slots(relief, Schedule(decay=0.85), seed) for seed in range(100)]
+    assert all(sorted(plan) in feasible for plan in plans)
+    hits = sum(math.isclose(value_of(relief, plan), best, rel_tol=1e-9) for plan in plans)
+    assert hits >= 95
+
+
+def test_both_conditions_at_once_may_be_out_of_reach() -> None:
+    """Ten times the mean: (30) wants 80 % of the load gone, (31) at most 45 %."""
+    relief = relief_of(4, mean=0.1)
+    assert feasible_sets(relief, relief.needed) == []
+    fullest = max(math.fsum(relief.loads[s]) for s in feasible_sets(relief, 0))
+    for seed in range(10):
+        load = math.fsum(relief.loads[choose_slots(relief, Schedule(decay=0.8), seed)])
+        assert 0.4 * fullest < load < relief.room
+
+
+def test_no_move_where_none_is_feasible() -> None:
+    one = relief_of(5, mean=0.5)
+    heavy = replace(
+        one,
+        loads=np.array([one.straggler.load]),
+        **{name: getattr(one, name)[:1] for name in ("stored", "rows", "time_ms")},
+    )
+    assert choose_slots(heavy, Schedule(), 0) == []
+    idle = replace(one, loads=np.zeros(8))
+    assert choose_slots(idle, Schedule(), 0) == []
+
+
+def test_sojourn_times() -> None:
+    assert sojourn_ms(2.0, 6.0) == 0.25
+    assert sojourn_ms(0.0, 4.0) == 0.25
+    nearly = sojourn_ms(1.0, 1.0 + 1e-15)
+    at, beyond, far = sojourn_ms(1.0, 1.0), sojourn_ms(2.0, 1.0), sojourn_ms(1.0, 0.0)
+    assert nearly <= at < beyond < far == 2 * LONGEST_MS
+    assert sojourn_ms(0.0, 0.0) == LONGEST_MS
+    assert sojourn_ms(1.0, math.inf) == 0.0
+
+
+def test_the_impact_factor_by_hand() -> None:
+    # Straggler: 100 rows in 500 of 1000 ms: μ = 0.2, E = 0.1, 10 ms. Least: 10 rows in 10 ms:
+    # μ = 1, E = 0.01. After 50 rows of 250 ms have moved: μ = 0.2, E = 0.05; and 60 rows in
+    # 260 ms: μ = 6/26, E = 0.06.
+    relief = replace(
+        CASES["wide"], straggler=Work(80, 100, 500), least=Work(10, 10, 10), batch_ms=1000.0
+    )
+    latency_benefit = (10 - 1 / 0.15) + (1 / 0.99 - 1 / (6 / 26 - 0.06))
+    assert relief.impact(20, 5, 50, 250) == pytest.approx((2 * 20 + latency_benefit) / 5)
+    assert relief.impact(20, 0, 50, 250) == pytest.approx(2 * 20 + latency_benefit)
+
+
+def test_ending_saturation_counts_most() -> None:
+    relief = replace(CASES["wide"], straggler=Work(80, 100, 1100), least=Work(10, 10, 10),
+                     batch_ms=1000.0)  # fmt: skip
+    ended, lasting = relief.impact(1, 10, 20, 220), relief.impact(30, 10, 5, 55)
+    assert math.isfinite(ended)
+    assert ended > 10 * lasting
+
+
+def view_of(rows: list[float], instances: int = 4) -> View:
+    array = np.array(rows, float)
+    figures = replace(
+        Figures.zeros(len(rows)), stored_left=array, probing_right=array, pairs_right=array
+    )
+    return View(0, Placement.spread(len(rows), instances), figures, (), Figures.zeros(0))
+
+
+def test_slots_move_from_the_straggler_to_the_least_loaded() -> None:
+    view = view_of([20] * 8 + [6] * 8 + [5] * 8 + [7] * 8)
+    strategy = LSStream(decay=0.8)
+    assert strategy.wants_change(view)
+    moves = list(strategy.propose(view))
+    placement = view.placement
+    for move in moves:
+        assert (move.source, move.target, move.key) == (0, 2, None)
+        placement = move.on(placement)
+    before, after = (strategy.load.of_instances(view, p) for p in (view.placement, placement))
+    assert moves
+    assert after[0] < min(before[0], 2 * before.mean())
+    assert before[2] < after[2] < after[0]
+    # A slot of the straggler is one of eight equal ones.
+    assert moves[0].reason.startswith("instance 0 has ")
+    assert moves[0].reason.endswith(f"times the mean load; slot {moves[0].slot} has 12 % of it")
+
+
+def test_nothing_is_done_on_even_or_idle_loads() -> None:
+    for rows in ([5.0] * 16, [0.0] * 16):
+        assert not LSStream(alpha=0.01).wants_change(view_of(rows))
+        assert list(LSStream(alpha=0.01).propose(view_of(rows))) == []
+
+
+def test_alpha_is_the_threshold() -> None:
+    view = view_of([10, 0], instances=2)  # deviates by exactly the mean
+    assert not LSStream(alpha=1.0).wants_change(view)
+    assert LSStream(alpha=0.99).wants_change(view)
+    assert list(LSStream(alpha=0.99).propose(view)) == []  # its one slot would only change places
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("alpha", 0), ("alpha", None), ("gamma", 1.5), ("gamma", "1"), ("slots_per_instance", 0),
+     ("batch_ms", 0), ("seed", -1), ("decay", 0), ("temperature", -1), ("temperature_min", 0),
+     ("rounds", 1.0), ("window", 0)],
+)  # fmt: skip
+def test_what_cannot_work_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ArgumentError, match=f"`{name}` must be"):
+        LSStream(**{name: value})
+
+
+def test_it_is_a_value() -> None:
+    assert pickle.loads(pickle.dumps(LSStream(alpha=2))) == LSStream(alpha=2) != LSStream()
+    assert LSStream(slots_per_instance=7).slots_wanted == 7
+    assert LSStream(gamma=0.25).load.gamma == 0.25

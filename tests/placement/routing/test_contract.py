@@ -1,0 +1,148 @@
+"""What every routing strategy must do, checked for every strategy in the package."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+import pkgutil
+from collections import defaultdict
+from dataclasses import FrozenInstanceError, fields
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skewless.arrays.types import HASH_MAX, SIDES
+from skewless.errors import ArgumentError
+from skewless.placement import routing
+from skewless.placement.routing import Broadcast, ContRand, Hash, Routing, slot_bounds
+from skewless.placement.units import WHOLE, Cut, WorkUnit
+from tests.strategies import examples
+
+
+def found_strategies() -> list[type[Routing]]:
+    for module in pkgutil.iter_modules(routing.__path__, "skewless.routing."):
+        importlib.import_module(module.name)
+    found, waiting = [], list(Routing.__subclasses__())
+    while waiting:
+        strategy = waiting.pop()
+        found.append(strategy)
+        waiting += strategy.__subclasses__()
+    return sorted(found, key=lambda strategy: strategy.__name__)
+
+
+STRATEGIES = found_strategies()
+CONFIGURATIONS = [strategy() for strategy in STRATEGIES] + [ContRand(n) for n in (1, 2, 3, 7, 99)]
+SLOTS = st.integers(1, 9) | st.integers(1, 65_536)
+INSTANCES = st.integers(1, 6) | st.integers(1, 300)
+
+
+def units_of(strategy: Routing, slots: int, instances: int) -> list[WorkUnit]:
+    return [unit for mine in strategy.table(slots, instances).units for unit in mine]
+
+
+def test_every_strategy_is_found() -> None:
+    assert {Hash, ContRand, Broadcast} <= set(STRATEGIES)
+
+
+def assert_every_pair_meets_once(units: list[WorkUnit]) -> None:
+    """Hash ranges cover all hashes without overlap, and what each side has to probe in one is
+    divided into parts 0 to n-1 of one kind."""
+    for side in SIDES:
+        cuts: dict[tuple[int, int], list[Cut]] = defaultdict(list)
+        for unit in units:
+            cut = unit.cut(side)
+            if cut is not None:
+                cuts[unit.hash_min, unit.hash_max].append(cut)
+        for divided in cuts.values():
+            assert len({cut.of for cut in divided}) == 1
+            parts = sorted((cut.part, cut.parts) for cut in divided)
+            assert parts == [(part, len(divided)) for part in range(len(divided))]
+        reached = -1
+        for first, last in sorted(cuts):
+            assert first == reached + 1
+            assert last >= first
+            reached = last
+        assert reached == HASH_MAX
+
+
+@pytest.mark.parametrize("strategy", CONFIGURATIONS, ids=repr)
+@examples(60)
+@given(slots=SLOTS, instances=INSTANCES)
+def test_every_pair_meets_in_one_unit(strategy: Routing, slots: int, instances: int) -> None:
+    table = strategy.table(slots, instances)
+    assert table.instances == instances
+    assert table.slots == slots
+    assert_every_pair_meets_once(units_of(strategy, slots, instances))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("strategy", CONFIGURATIONS, ids=repr)
+@examples(5000)
+@given(slots=SLOTS, instances=INSTANCES)
+def test_every_pair_meets_in_one_unit_at_length(
+    strategy: Routing, slots: int, instances: int
+) -> None:
+    assert_every_pair_meets_once(units_of(strategy, slots, instances))
+
+
+@pytest.mark.parametrize("strategy", CONFIGURATIONS, ids=repr)
+def test_configurations_are_frozen_comparable_and_pure(strategy: Routing) -> None:
+    assert pickle.loads(pickle.dumps(strategy)) == strategy
+    assert hash(strategy) == hash(pickle.loads(pickle.dumps(strategy)))
+    assert strategy.table(64, 4) == strategy.table(64, 4)
+    assert pickle.loads(pickle.dumps(strategy.table(64, 4))) == strategy.table(64, 4)
+    for field in fields(strategy):
+        with pytest.raises(FrozenInstanceError):
+            setattr(strategy, field.name, 1)
+
+
+@pytest.mark.parametrize("strategy", CONFIGURATIONS, ids=repr)
+def test_a_table_tells_the_name_of_its_strategy(strategy: Routing) -> None:
+    assert strategy.table(8, 2).strategy.startswith(type(strategy).__name__)
+    assert strategy.__doc__
+
+
+@examples(100)
+@given(slots=SLOTS)
+def test_slots_are_equal_neighbouring_ranges(slots: int) -> None:
+    some = sorted({0, slots // 3, slots // 2, slots - 1})
+    for slot in some:
+        low, high = slot_bounds(slot, slot, slots)
+        assert abs((high - low + 1) - (1 << 64) / slots) <= 1 + (1 << 12)
+        if slot + 1 < slots:
+            assert slot_bounds(slot + 1, slot + 1, slots)[0] == high + 1
+        assert slot_bounds(0, slot, slots) == (0, high)
+    assert slot_bounds(0, slots - 1, slots) == (0, HASH_MAX)
+
+
+def test_hash_gives_a_key_to_one_instance() -> None:
+    units = units_of(Hash(), 8, 3)
+    assert len(units) == 3
+    assert {(unit.left, unit.right) for unit in units} == {(WHOLE, WHOLE)}
+    sizes = [unit.hash_max - unit.hash_min + 1 for unit in units]
+    assert sum(sizes) == 1 << 64
+    assert max(sizes) <= 2 * min(sizes)
+
+
+def test_with_fewer_slots_than_instances_some_are_idle() -> None:
+    table = Hash().table(slots=2, instances=5)
+    assert [len(mine) for mine in table.units].count(1) == 2
+
+
+def test_broadcast_gives_every_instance_a_part_of_everything() -> None:
+    cuts = [Cut(part, 3) for part in range(3)]
+    assert units_of(Broadcast(), 8, 3) == [WorkUnit(0, HASH_MAX, cut, cut) for cut in cuts]
+
+
+def test_contrand_lies_between_the_two() -> None:
+    assert units_of(ContRand(1), 8, 4) == units_of(Broadcast(), 8, 4)
+    assert units_of(ContRand(4), 8, 4) == units_of(Hash(), 8, 4)
+    cuts = [unit.left for unit in units_of(ContRand(2), 8, 5)]
+    assert [cut and cut.parts for cut in cuts] == [2, 2, 3, 3, 3]
+
+
+@pytest.mark.parametrize("groups", [0, -1, 1.5, "2", None, True])
+def test_contrand_refuses_what_is_no_number_of_groups(groups: object) -> None:
+    with pytest.raises(ArgumentError, match="`groups` must be a whole number of at least 1"):
+        ContRand(groups)
