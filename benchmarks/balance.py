@@ -32,10 +32,10 @@ from rich.table import Table
 from benchmarks.measure import Json, say
 from benchmarks.tables import Target, console, count, machine, machine_line, verdict
 from skewless.placement.balancing.auto import Auto
-from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.fastjoin import FastJoin
 from skewless.placement.balancing.lsstream import LSStream
 from skewless.placement.routing import ContRand, Hash, Routing
+from skewless.placement.strategy import PlacementStrategy
 from skewless.simulation.cluster import VirtualCluster
 from skewless.simulation.costs import Costs, Scan
 from skewless.simulation.report import BatchFigures, Summary
@@ -80,7 +80,7 @@ QUICK = Size(
     instances=(8, 16), thetas=(2.2,), alphas=(1.0,), seeds=1,
 )  # fmt: skip
 
-Contestants = dict[str, tuple[Routing | Balancing, Scan]]
+Contestants = dict[str, tuple[PlacementStrategy, Scan]]
 
 
 def contest(
@@ -276,7 +276,7 @@ def changing(skew: float, instances: int, size: Size) -> Stream:
     return HotKey.on(zipf, share=0.1, since=size.period)
 
 
-def after_changes(strategy: Routing | Balancing, skew: float, instances: int, size: Size) -> Json:
+def after_changes(strategy: PlacementStrategy, skew: float, instances: int, size: Size) -> Json:
     """A strategy on such a stream: busiest over mean from the third batch after each change."""
     stream = changing(skew, instances, size)
     cluster = VirtualCluster(strategy, instances, window_batches=4)
@@ -337,7 +337,7 @@ def one_sided(size: Size) -> list[Json]:
 
 def evenness(size: Size) -> list[Json]:
     """Auto everywhere; the others beside it at one number of instances and every other skew."""
-    others: tuple[Callable[[], Routing | Balancing], ...] = (
+    others: tuple[Callable[[], PlacementStrategy], ...] = (
         Hash, lambda: FastJoin(keys_watched=64, **AT_ONCE), lambda: LSStream(**AT_ONCE),
     )  # fmt: skip
     runs = []

@@ -25,11 +25,14 @@ from benchmarks.data import SIDES
 from benchmarks.measure import Json, batch_figures
 from benchmarks.session import CORES, drain, read_side, start_session
 from skewless.arrays.types import Side
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import InProcessExecutor, Moves
+from skewless.engine.lifecycle import Query
+from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
 from skewless.operators.pair import OutputColumn
-from skewless.operators.similarity.ingest import ingest_vectors
 from skewless.operators.similarity.metrics import METRICS
-from skewless.operators.similarity.operator import SimilarityRuntime
+from skewless.operators.similarity.operator import SimilarityOperator
 from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
 from skewless.operators.similarity.strategies import (
     S3J,
@@ -38,9 +41,7 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
-from skewless.operators.similarity.work import run_similarity
-from skewless.operators.similarity.worksets import read_worksets
-from skewless.state.cache import CACHE
+from skewless.operators.similarity.worksets import read_all
 from skewless.workloads import Vectors
 from skewless.workloads.zipf import EPOCH
 
@@ -107,16 +108,31 @@ def core_case(parameters: Json) -> Json:
     return {"threshold": case.threshold, "strategies": results}
 
 
+class Counting:
+    """A sink that counts what it gets, and lets it go."""
+
+    shows_empty = True
+
+    def __init__(self) -> None:
+        self.rows = 0
+
+    def write(self, result: list[list[pa.RecordBatch]], batch_id: int) -> Moves:
+        self.rows += sum(batch.num_rows for part in result for batch in part)
+        return []
+
+
 def core(case: Case, strategy: SimilarityStrategy) -> Json:
     """The figures of a strategy in a case."""
+    operator = SimilarityOperator(case.spec(), strategy, case.instances)
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as root:
-        runtime = SimilarityRuntime(root, case.spec(), strategy, case.instances, keep_history=1)
-        runtime.open()
+        query, sink = Query(root, Pipeline.of(operator), keep_history=1), Counting()
+        query.open()
         begun_s = time.process_time()
-        told = [_batch(runtime, number, tables) for number, tables in enumerate(case.stretches())]
+        ran = [_batch(query, sink, n, tables) for n, tables in enumerate(case.stretches())]
         spent_s = time.process_time() - begun_s
-        worksets = _worksets(runtime)
-    reports, stored = [report for report, _ in told], sum(rows for _, rows in told)
+        worksets = _worksets(query)
+    reports, stored = [report for report, _ in ran], sum(rows for _, rows in ran)
+    assert sink.rows == sum(report.matches for report in reports)
     return _figures(case, reports, stored) | {
         "rows_per_s": round(sum(r.rows_left + r.rows_right for r in reports) / spent_s),
         "worksets": worksets,
@@ -124,29 +140,23 @@ def core(case: Case, strategy: SimilarityStrategy) -> Json:
 
 
 def _batch(
-    runtime: SimilarityRuntime, number: int, tables: dict[Side, pa.Table]
+    query: Query, sink: Counting, number: int, tables: dict[Side, pa.Table]
 ) -> tuple[BatchReport, int]:
     """One batch, from arriving rows to the commit, one instance after the other; its report, and
     how many rows it has stored."""
-    spec, strategy, root = runtime.spec, runtime.strategy, runtime.folder.root
-    arrivals = [
-        arrival
-        for side, table in tables.items()
-        for arrival in ingest_vectors(table.to_batches(), spec, strategy, side, root)
-    ]
-    plan = runtime.plan(number, arrivals)
-    for segment in (*plan.old, *plan.new):  # else the first instance would map them for all
-        CACHE.rows(runtime.folder, segment, spec.side(segment.side).time)
-    for instance in range(plan.instances):
-        for _ in run_similarity(spec, plan, strategy, instance):
-            pass
-    return runtime.commit(plan, arrivals), sum(segment.rows for segment in plan.new)
+    streams = [[table.to_batches()] for table in tables.values()]
+    executor = InProcessExecutor(query.pipeline, query.root, streams)
+    report = run_batch(query, executor, sink, number)
+    assert report is not None
+    (join,) = executor.ran
+    return report, sum(s.rows for s in join.step.reads if s.batch_id == number)
 
 
-def _worksets(runtime: SimilarityRuntime) -> int:
+def _worksets(query: Query) -> int:
     """How many there are in the end: so many centers is a new row compared with."""
-    assert runtime.last is not None and runtime.last.grouping is not None
-    return sum(len(read_worksets(runtime.folder, f)) for f in runtime.last.grouping.groupers)
+    assert query.last is not None
+    worksets = read_all(query.folder, query.last.operators[query.pipeline.root.name].blobs)
+    return 0 if worksets is None else len(worksets)
 
 
 def _figures(case: Case, reports: list[BatchReport], stored: int) -> Json:

@@ -6,7 +6,6 @@ own two joins, on Spark.
 from __future__ import annotations
 
 import gc
-import json
 import statistics
 import tempfile
 import time
@@ -23,21 +22,17 @@ from benchmarks.contestants import CHECKPOINT
 from benchmarks.measure import Json, batch_figures
 from benchmarks.session import drain, read_side, start_session
 from skewless.arrays.types import BandColumn, SideSpec
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import InProcessExecutor, Moves
+from skewless.engine.instance import StepTask
+from skewless.engine.lifecycle import Query
+from skewless.engine.pipeline import Pipeline
+from skewless.engine.report import InstanceReport
 from skewless.operators.pair import JoinSpec
-from skewless.operators.three_way.ingest import ingest_stream
-from skewless.operators.three_way.operator import ThreeRuntime
-from skewless.operators.three_way.packs import is_pack
-from skewless.operators.three_way.spec import (
-    STREAMS,
-    Edge,
-    OutputColumn,
-    Stream,
-    ThreePlan,
-    ThreeSpec,
-    Told,
-)
+from skewless.operators.three_way.operator import ThreeWayOperator
+from skewless.operators.three_way.packs import PACKS
+from skewless.operators.three_way.spec import STREAMS, Edge, OutputColumn, Stream, ThreeSpec
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
-from skewless.operators.three_way.work import run_pairs, run_three
 from skewless.workloads import SixFields
 
 STRATEGIES: dict[str, ThreeStrategy] = {
@@ -128,70 +123,80 @@ class Measured:
     state_bytes: list[int] = field(default_factory=list)
 
 
+class MeasuringExecutor(InProcessExecutor):
+    """Notes what the instances report of every step, and when each has its last triple. Triples are
+    counted and let go, as by a sink that takes them one by one."""
+
+    def __init__(self, pipeline: Pipeline, root: str, tables: list[pa.Table]) -> None:
+        super().__init__(pipeline, root, [[table.to_batches()] for table in tables])
+        self.steps: list[list[InstanceReport]] = []
+        self.triples, self.last_ms = 0, 0.0
+
+    def reports(self, task: StepTask) -> list[InstanceReport]:
+        self.steps.append(super().reports(task))
+        return self.steps[-1]
+
+    def _rows_of(self, task: StepTask, number: int) -> list[pa.RecordBatch]:
+        begun_s = time.thread_time()
+        last_s = 0.0
+        for found in task.rows_of(number):
+            self.triples += found.num_rows
+            last_s = time.thread_time() - begun_s
+        self.last_ms = max(self.last_ms, last_s * 1000)
+        return []
+
+
+class CountingSink:
+    """Takes no rows, as the executor has counted them, but the reports of the last step, which are
+    gone after the commit."""
+
+    shows_empty = True
+
+    def __init__(self, query: Query, executor: MeasuringExecutor) -> None:
+        self._query, self._executor = query, executor
+
+    def write(self, result: list[list[pa.RecordBatch]], batch_id: int) -> Moves:
+        found = self._query.reports(self._executor.ran[-1])
+        self._executor.steps.append([report for report in found if report is not None])
+        return []
+
+
 class CoreRun:
     """A three-way join in this process, one instance after the other."""
 
     def __init__(self, root: str, case: Case, strategy: ThreeStrategy) -> None:
-        self.case, self.strategy, self.spec = case, strategy, case.spec()
-        self.runtime = ThreeRuntime(root, self.spec, strategy, case.instances, keep_history=1)
-        self.runtime.open()
+        operator = ThreeWayOperator(case.spec(), strategy, case.instances)
+        self.query = Query(root, Pipeline.of(operator), keep_history=1)
+        self.query.open()
         self.measured, self.triples = Measured(), 0
 
     def batch(self, number: int, tables: list[pa.Table], *, noted: bool) -> None:
         """One batch, from arriving rows to the commit."""
         begun_s = time.process_time()
-        arrivals = [
-            arrival
-            for x in STREAMS
-            for arrival in ingest_stream(
-                tables[x].to_batches(), self.spec, x, self.runtime.folder.root
-            )
-        ]
-        plan = self.runtime.plan(number, arrivals)
-        steps: list[list[Told]] = []
-        if self.runtime.has_first_step(plan):
-            steps.append(
-                [run_pairs(self.spec, plan, self.strategy, i) for i in range(plan.instances)]
-            )
-            plan = self.runtime.with_pairs(plan, steps[0])
-        last_ms = max(self._joined(plan, i) for i in range(plan.instances))
-        steps.append(self._told(plan))
-        report = self.runtime.commit(plan, arrivals)
+        executor = MeasuringExecutor(self.query.pipeline, self.query.root, tables)
+        report = run_batch(self.query, executor, CountingSink(self.query, executor), number)
         total_s = time.process_time() - begun_s
+        assert report is not None
+        self.triples += executor.triples
         if noted:
-            self._note(steps, total_s, report)
-            first = [t.load.time_ms for step in steps[:-1] for t in step]
-            self.measured.last_ms.append(max(first, default=0.0) + last_ms)
+            self._note(executor, total_s, report)
 
-    def _joined(self, plan: ThreePlan, instance: int) -> float:
-        """Have an instance do its last step; processor time until its last triple, in ms."""
-        begun_s = time.thread_time()
-        last_s = 0.0
-        for found in run_three(self.spec, plan, self.strategy, instance):
-            self.triples += found.num_rows
-            last_s = time.thread_time() - begun_s
-        return last_s * 1000
-
-    def _told(self, plan: ThreePlan) -> list[Told]:
-        folder, reports = self.runtime.folder, range(plan.instances)
-        files = (folder.read(f"{plan.report_folder}/{i}.json") for i in reports)
-        return [Told.from_json(json.loads(file)) for file in files]
-
-    def _note(self, steps: list[list[Told]], total_s: float, report: sk.BatchReport) -> None:
-        measured, last = self.measured, self.runtime.last
+    def _note(self, executor: MeasuringExecutor, total_s: float, report: sk.BatchReport) -> None:
+        measured, last, steps = self.measured, self.query.last, executor.steps
         assert last is not None
-        packs = [s for s in last.segments if is_pack(s)]
-        told = [t for step in steps for t in step]
+        every = [r for step in steps for r in step]
+        first = [r.load.time_ms for step in steps[:-1] for r in step]
         # A step begins when every instance has ended the one before.
-        measured.latency_ms.append(sum(max(t.load.time_ms for t in step) for step in steps))
+        measured.latency_ms.append(sum(max(r.load.time_ms for r in step) for step in steps))
+        measured.last_ms.append(max(first, default=0.0) + executor.last_ms)
         measured.total_s.append(total_s)
-        measured.joining_s.append(sum(t.load.time_ms for t in told) / 1000)
+        measured.joining_s.append(sum(r.load.time_ms for r in every) / 1000)
         measured.busiest.append(report.busiest_over_mean)
-        measured.shipped.append(sum(t.shipped for t in told))
-        measured.comparisons.append(sum(t.load.pairs for t in told))
-        measured.on_the_way.append(sum(max(t.load.pairs for t in step) for step in steps))
+        measured.shipped.append(report.counters["shipped"])
+        measured.comparisons.append(sum(r.load.pairs for r in every))
+        measured.on_the_way.append(sum(max(r.load.pairs for r in step) for step in steps))
         measured.intermediates.append(report.intermediates)
-        measured.intermediate_bytes.append(sum(s.bytes for s in packs))
+        measured.intermediate_bytes.append(sum(s.bytes for s in last.segments if s.kind == PACKS))
         measured.state_bytes.append(report.state_bytes)
 
 

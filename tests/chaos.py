@@ -12,8 +12,8 @@ from skewless.arrays.types import Floats
 from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.changes import Change, Merge, Move, Split
 from skewless.placement.balancing.loads import LoadModel
-from skewless.placement.places import CutOf, IsolatedKey, Placement
 from skewless.placement.balancing.view import View
+from skewless.placement.places import CutOf, IsolatedKey, Placement
 
 
 class EverLess(LoadModel):

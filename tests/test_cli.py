@@ -27,17 +27,29 @@ from skewless.cli.display import LiveDisplay, PlainDisplay, make_display
 from skewless.cli.failures import explain, root_cause
 from skewless.cli.interrupt import StopRequest
 from skewless.cli.view import Labels
-from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, OperatorReport
 from skewless.errors import CheckpointInUseError, DataError, SkewlessError, StateError
 from skewless.placement.figures import Decision
-from skewless.state.commits import Commit, CommitLog, claim
+from skewless.state.commits import Commit, CommitLog, OperatorState, claim
 from skewless.state.files import Folder
 from skewless.state.history import write_report
 from skewless.state.owner import CheckpointLock
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
-QUERY = {"kind": "two-way join", "left keys": "cell as int64", "within": "-60000000 to 60000000 "
-         "microseconds"}  # fmt: skip
+QUERY = {
+    "kind": "two-way join",
+    "left keys": "cell as int64",
+    "within": "-1 minute to 1 minute",
+}
+COMPOSED = {
+    "kind": "join-1 → aggregate-2",
+    "join-1: kind": "two-way join",
+    "join-1: left keys": "cell as int64, x ± 5",
+    "join-1: within": "-1 minute to 1 minute",
+    "aggregate-2: kind": "aggregation",
+    "aggregate-2: by": "city as string",
+    "aggregate-2: input is": "join-1",
+}
 COMMANDS = ("demo", "run", "inspect", "version")
 
 
@@ -51,16 +63,15 @@ DECISIONS = (
 )
 
 
-def report(batch_id: int, *, heavy: float = 0.12, times: tuple[float, ...] = (30, 10)) -> Any:
-    return BatchReport(
+def report(
+    batch_id: int, *, heavy: float = 0.12, times: tuple[float, ...] = (30, 10), **changes: Any
+) -> BatchReport:
+    told = BatchReport(
+        name="join",
         batch_id=batch_id,
-        rows_left=1_000,
-        rows_right=9_000,
-        late=3,
-        null_keys=1,
-        null_times=1,
-        nan_bands=0,
-        matches=1_234_567,
+        rows={"left": 1_000, "right": 9_000},
+        dropped={"null keys": 1, "null times": 1, "late": 3},
+        counters={"matches": 1_234_567},
         duration_ms=500.0,
         phases_ms={"ingest": 200.0, "plan": 0.5, "join and write": 299.5},
         state_rows=41_250,
@@ -74,19 +85,53 @@ def report(batch_id: int, *, heavy: float = 0.12, times: tuple[float, ...] = (30
         verdict="key 2279 carries 61% of the work; busiest/mean 1.50",
         decisions=DECISIONS if batch_id == 3 else (),
     )
+    return replace(told, **changes)
+
+
+def composed(batch_id: int) -> BatchReport:
+    """A batch of a query of two operators, as the engine puts their reports together."""
+    lower = OperatorReport(
+        name="join-1",
+        rows={"left": 1_000, "right": 9_000},
+        dropped={"late": 3},
+        counters={"matches": 500},
+        state_rows=10_000,
+        state_bytes=300_000,
+        instances=(InstanceLoad(0, time_ms=30.0), InstanceLoad(1, time_ms=10.0)),
+        heavy_keys=(KeyShare("2279", 0.12),),
+        verdict="even",
+    )
+    upper = OperatorReport(
+        name="aggregate-2",
+        rows={"input": 500},
+        dropped={"null keys": 7},
+        counters={"matches": 41, "merged": 90},
+        state_rows=41,
+        instances=(InstanceLoad(0, time_ms=5.0),),
+        heavy_keys=(KeyShare("Chengdu", 0.5),),
+    )
+    streams = {"join-1.left": 1_000, "join-1.right": 9_000}
+    phases = {"ingest": 200.0, "join-1: plan": 0.5, "aggregate-2: write": 99.5}
+    return BatchReport.of(batch_id, [lower, upper], streams, phases)
+
+
+def written_checkpoint(root: Path, query: dict[str, str], reports: list[BatchReport]) -> Path:
+    """A checkpoint of so many batches, as the engine leaves it."""
+    folder = Folder(str(root / "skewless"))
+    for name in ("commits", "history"):
+        folder.make(name)
+    claim(folder, query)
+    for told in reports:
+        write_report(folder, told.batch_id, told.to_json())
+    state = OperatorState(0, {"left": 0, "right": 0})
+    CommitLog(folder).write(Commit(len(reports) - 1, {"join": state}))
+    return root
 
 
 @pytest.fixture
 def checkpoint(tmp_path: Path) -> Path:
-    """The checkpoint of a query of five batches, as the engine leaves it."""
-    folder = Folder(str(tmp_path / "ckpt" / "skewless"))
-    for name in ("commits", "history"):
-        folder.make(name)
-    claim(folder, QUERY)
-    for batch_id in range(5):
-        write_report(folder, report(batch_id))
-    CommitLog(folder).write(Commit(4, 0, {"left": 0, "right": 0}, 64, 2, "Hash", ()))
-    return tmp_path / "ckpt"
+    """The checkpoint of a query of five batches."""
+    return written_checkpoint(tmp_path / "ckpt", QUERY, [report(i) for i in range(5)])
 
 
 # Help and versions
@@ -118,6 +163,17 @@ def test_help_loads_neither_pyspark_nor_numba() -> None:
     assert told.stdout.splitlines()[-1].strip() == "heavy:"
 
 
+def test_reading_a_job_file_loads_neither_pyspark_nor_numba() -> None:
+    code = (
+        "import sys; from skewless.jobfile import load_job\n"
+        f"load_job({str(EXAMPLES / 'orders_and_tracks.toml')!r})\n"
+        "print('heavy:', *sorted({m.split('.')[0] for m in sys.modules}"
+        " & {'pyspark', 'py4j', 'numba', 'pandas'}))"
+    )
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout.splitlines()[-1].strip() == "heavy:"
+
+
 def test_version() -> None:
     told = json.loads(invoke("version", "--json").stdout)
     assert list(told) == ["skewless", "pyspark", "pyarrow", "numpy", "numba", "python", "java"]
@@ -141,7 +197,7 @@ def test_inspect_shows_batches_load_keys_and_a_verdict(checkpoint: Path) -> None
     assert "1 minute, earlier or later" in told
     first = next(line.split() for line in lines if line.strip().startswith("0  "))
     assert first == [
-        "0", "1,000", "9,000", "3", "2", "1.23", "M", "1.50", "500", "ms", "200", "ms", "0.5",
+        "0", "1,000", "9,000", "3", "1", "1", "1.23", "M", "1.50", "500", "ms", "200", "ms", "0.5",
         "ms", "300", "ms", "41.2", "k", "2.35", "MB",
     ]  # fmt: skip
     assert "load per instance" in told and "150 ms" in told and "█" in told
@@ -150,6 +206,56 @@ def test_inspect_shows_batches_load_keys_and_a_verdict(checkpoint: Path) -> None
     assert lines[-1] == (
         "key 2279 carries 61% of the work; busiest/mean 1.50; 1.50 over all shown (1 change)"
     )
+
+
+def test_inspect_shows_every_input_cause_and_counter(tmp_path: Path) -> None:
+    counted = report(
+        0,
+        rows={"r": 11, "s": 12, "t": 13},
+        dropped={"NaN in a band": 14, "not comparable": 15},
+        counters={"matches": 16, "probes": 17, "intermediates": 18},
+    )
+    query = {"kind": "three-way join", "r-s within": "-5 seconds to 5 seconds"}
+    told = invoke("inspect", str(written_checkpoint(tmp_path, query, [counted]))).stdout
+    lines = [line.split() for line in told.splitlines()]
+    first = next(line for line in lines if line and line[0] == "0")
+    assert first[:10] == ["0", "11", "12", "13", "0", "14", "15", "16", "1.50", "17"]
+    assert first[10] == "18"
+    assert "5 seconds, earlier or later" in told
+    heading = next(line for line in lines if line and line[0] == "batch")
+    assert heading[:10] == [
+        "batch", "r", "s", "t", "late", "in", "a", "band", "comparable", "triples"
+    ]  # fmt: skip
+    assert heading[10:13] == ["mean", "probes", "intermediates"]
+    assert "heaviest by key" in told
+
+
+def test_inspect_shows_each_operator_of_a_composed_query(tmp_path: Path) -> None:
+    checkpoint = written_checkpoint(tmp_path, COMPOSED, [composed(i) for i in range(2)])
+    told = invoke("inspect", str(checkpoint)).stdout
+    lines = [" ".join(line.split()) for line in told.splitlines()]
+    names = list(dict.fromkeys(line.partition(" ")[0] for line in lines[: len(COMPOSED)]))
+    assert names == ["kind", "join-1:", "aggregate-2:"]
+    assert "join-1: within 1 minute, earlier or later" in lines
+    assert "join-1 2,000 left, 18,000 right 6 late 1,000 matches 1.50 10.0 k 300 kB" in lines, (
+        "sums over the batches, and the state as it is"
+    )
+    assert "aggregate-2 1,000 input 14 null keys 82 results, 180 merged 1.00 41 0 B" in lines
+    assert next(line for line in lines if line.startswith("0 ")).split()[:7] == [
+        "0", "1,000", "9,000", "3", "7", "41", "1.00"
+    ]  # fmt: skip
+    assert "join-1: load per instance" in told and "aggregate-2: load per instance" in told
+    assert "heaviest by cell, x ± 5" in told and "heaviest by city" in told
+    assert lines[-1] == "join-1: even; 1.00 over all shown"
+    told = json.loads(invoke("inspect", str(checkpoint), "--json").stdout)
+    assert [BatchReport.from_json(b) for b in told["batches"]] == [composed(0), composed(1)]
+
+
+@pytest.mark.parametrize("width", [80, 120, 200])
+def test_a_composed_query_fits(tmp_path: Path, width: int) -> None:
+    checkpoint = written_checkpoint(tmp_path, COMPOSED, [composed(0)])
+    told = invoke("inspect", str(checkpoint), width=width).stdout
+    assert max(map(len, told.splitlines())) <= width
 
 
 def test_inspect_shows_decisions(checkpoint: Path) -> None:
@@ -214,7 +320,30 @@ def test_totals_add_up() -> None:
     assert both.busiest_over_mean == pytest.approx(1.2)
     assert both.heavy_keys[0] == KeyShare("2279", 0.07)
     assert both.rows_per_second == both.median_rows_per_second == 20_000
-    assert totals.total([]).to_json()["rows"] == 0
+    assert (both.inputs, both.dropped) == (
+        {"left": 2_000, "right": 18_000},
+        {"null keys": 2, "null times": 2, "late": 6},
+    )
+    nothing = totals.total([]).to_json()
+    assert (nothing["rows"], nothing["rows_left"], nothing["rows_right"]) == (0, 0, 0)
+
+
+def test_totals_forget_no_stream_and_no_counter() -> None:
+    rows, counters = {"r": 1, "s": 2, "t": 3}, {"matches": 4, "shipped": 5, "intermediates": 6}
+    reports = [report(i, rows=rows, counters=counters) for i in range(2)]
+    both = totals.total([*reports, report(2, rows=rows, counters={**counters, "intermediates": 7})])
+    assert both.rows == 18
+    assert both.counters == {"matches": 12, "shipped": 15, "intermediates": 7}, "which lie in state"
+    told = both.to_json()
+    assert (told["rows_r"], told["rows_t"], told["counters"]["shipped"]) == (3, 9, 15)
+    assert told["dropped"] == {"null keys": 3, "null times": 3, "late": 9}
+
+
+def test_the_summary_names_every_input_and_every_cause() -> None:
+    told = dict(view.summary_facts(totals.total([report(0)]), Labels("orders", "tracks", "cell")))
+    assert told["rows"] == "10,000  (1,000 orders, 9,000 tracks)"
+    assert (told["late, dropped"], told["null keys, dropped"]) == ("3", "1")
+    assert told["heaviest cell"].startswith("2279 (12.0 %)")
 
 
 @pytest.mark.parametrize("module", [units, view])
@@ -265,8 +394,9 @@ def test_plain_lines() -> None:
     assert pipe.file.getvalue().splitlines() == [
         "title",
         "Writing",
-        "batch 1: 1,000 orders + 9,000 tracks -> 1,234,567 matches, 3 late in 500 ms "
-        "(20.0 k rows/s); state 41.2 k rows; key 2279 carries 61% of the work; busiest/mean 1.50",
+        "batch 1: 1,000 orders + 9,000 tracks -> 1,234,567 matches, 1 null keys, 1 null times, "
+        "3 late in 500 ms (20.0 k rows/s); state 41.2 k rows; key 2279 carries 61% of the work; "
+        "busiest/mean 1.50",
     ]
 
 

@@ -18,6 +18,7 @@ from skewless.jobfile import Job, lines, load_job, section
 from skewless.jobfile.lines import key_lines, line_of
 from skewless.placement.balancing import Auto, FastJoin
 from skewless.placement.routing import Broadcast, ContRand, Hash
+from skewless.strategies import FAMILIES
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "orders_and_tracks.toml"
 
@@ -122,6 +123,15 @@ def test_an_unbounded_join_needs_no_times(tmp_path: Path) -> None:
     assert "left_time" not in load(tmp_path, text.replace("10 minutes", "unbounded")).join
 
 
+@pytest.mark.parametrize(("written", "meant"), [('"at"', "at"), ('["a", "b"]', ("a", "b"))])
+def test_time_says_it_for_both_sides(tmp_path: Path, written: str, meant: object) -> None:
+    times = 'left_time = "a"\nright_time = "b"'
+    job = load_with(tmp_path, times, f"time = {written}")
+    assert job.join["time"] == meant
+    assert not {"left_time", "right_time"} & set(job.join)
+
+
+@pytest.mark.parametrize("key", ["balance", "strategy"])
 @pytest.mark.parametrize(
     ("written", "meant"),
     [
@@ -136,9 +146,17 @@ def test_an_unbounded_join_needs_no_times(tmp_path: Path) -> None:
         ('{ strategy = "contrand", groups = 2 }', ContRand(groups=2)),
     ],
 )
-def test_balance(tmp_path: Path, written: str, meant: object) -> None:
-    job = load_with(tmp_path, 'on = "cell"', f'on = "cell"\nbalance = {written}')
-    assert job.join["balance"] == meant
+def test_strategies(tmp_path: Path, key: str, written: str, meant: object) -> None:
+    job = load_with(tmp_path, 'on = "cell"', f'on = "cell"\n{key} = {written}')
+    assert job.join[key] == meant
+    assert not ({"balance", "strategy"} - {key}) & set(job.join)
+
+
+@pytest.mark.parametrize("word", FAMILIES["join"].words())
+def test_every_strategy_has_a_word(tmp_path: Path, word: str) -> None:
+    kind = FAMILIES["join"].load(FAMILIES["join"].words()[word])
+    job = load_with(tmp_path, 'on = "cell"', f'on = "cell"\nstrategy = {{ strategy = "{word}" }}')
+    assert job.join["strategy"] == kind()
 
 
 def test_settings_are_texts_quoted_or_not(tmp_path: Path) -> None:
@@ -219,6 +237,43 @@ REFUSED = {
         'job.toml:9: `join.balance` must be one of: "auto", "fastjoin", "lsstream", "none", '
         '"hash", "contrand", "broadcast" '
         '(did you mean "hash"?); received "hahs"',
+    ),
+    "strategy": (
+        'on = "cell"',
+        'on = "cell"\nstrategy = "fastjion"',
+        'job.toml:9: `join.strategy` must be one of: "auto", "fastjoin", "lsstream", "none", '
+        '"hash", "contrand", "broadcast" '
+        '(did you mean "fastjoin"?); received "fastjion"',
+    ),
+    "strategy a number": (
+        'on = "cell"',
+        'on = "cell"\nstrategy = 7',
+        "job.toml:9: `join.strategy` must be a name, or a table such as",
+    ),
+    "strategy without name": (
+        'on = "cell"',
+        'on = "cell"\nstrategy = { groups = 7 }',
+        "job.toml:9: `join.strategy.strategy` is missing: one of: auto, fastjoin",
+    ),
+    "strategy and balance": (
+        'on = "cell"',
+        'on = "cell"\nstrategy = "hash"\nbalance = "auto"',
+        "job.toml:10: `join.balance` must be left out where `strategy` is given; received",
+    ),
+    "time and left_time": (
+        'right_time = "b"',
+        'time = "b"',
+        "job.toml:10: `join.time` must be left out where left_time says it, too; received",
+    ),
+    "three times": (
+        'left_time = "a"\nright_time = "b"',
+        'time = ["a", "b", "c"]',
+        "job.toml:9: `join.time` must be an event-time column for both sides, or one for each",
+    ),
+    "a time that is none": (
+        'left_time = "a"\nright_time = "b"',
+        "time = 5",
+        "job.toml:9: `join.time` must be an event-time column for both sides, or one for each",
     ),
     "balance groups": (
         'on = "cell"',
@@ -321,6 +376,15 @@ def test_what_the_engine_refuses_is_told_by_line(tmp_path: Path, argument: str, 
     error = load(tmp_path, JOB).blame(ArgumentError(argument, "x", "better"))
     assert str(error).replace(f"{tmp_path}/", "").startswith(place)
     assert "better" in str(error) and "x" in str(error)
+
+
+@pytest.mark.parametrize("key", ["balance", "strategy"])
+def test_a_pin_is_refused_where_it_stands(tmp_path: Path, key: str) -> None:
+    pinned = f'[join.{key}]\nstrategy = "auto"\npin = {{ "42" = 99 }}\n[sink]'
+    job = load(tmp_path, JOB.replace("[sink]", pinned))
+    error = job.blame(ArgumentError("pin", {"42": 99}, "instances from 0 to 3"))
+    told = str(error).replace(f"{tmp_path}/", "")
+    assert told.startswith(f"job.toml:14: `join.{key}.pin` must be instances from 0 to 3")
 
 
 def test_plans_of_spark_are_left_out(tmp_path: Path) -> None:

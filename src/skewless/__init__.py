@@ -2,7 +2,7 @@
 
     import skewless as sk
 
-    joined = sk.join(orders, tracks, on="cell", left_time="ordered_at", right_time="seen_at",
+    joined = sk.join(orders, tracks, on="cell", time=("ordered_at", "seen_at"),
                      within="10 minutes", late="1 minute")
     query = joined.writeStream.format("parquet").option("path", out) \\
                   .option("checkpointLocation", ckpt).start()
@@ -19,38 +19,49 @@ from skewless import errors
 from skewless.conditions import UNBOUNDED, band, equal
 from skewless.engine.report import BatchReport
 from skewless.history import history
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator
-from skewless.operators.similarity.strategies import S3J, BruteForce, ClusterJoin
-from skewless.operators.three_way.strategies import Tree, TriJoin
-from skewless.placement.balancing import Auto, FastJoin, LSStream, NoBalancing
-from skewless.placement.routing import Broadcast, ContRand, Hash
+from skewless.strategies import FAMILIES
 
 if TYPE_CHECKING:
+    from skewless.operators.aggregate.accumulators.base import Accumulator
     from skewless.operators.aggregate.accumulators.distinct import ApproxDistinct
     from skewless.operators.aggregate.accumulators.quantile import Quantile
+    from skewless.operators.similarity.strategies import (
+        S3J,
+        BruteForce,
+        ClusterJoin,
+        SimilarityStrategy,
+    )
+    from skewless.operators.three_way.strategies import ThreeStrategy, Tree, TriJoin
+    from skewless.placement.balancing import Auto, Balancing, FastJoin, LSStream, NoBalancing
     from skewless.placement.grouping import (
         PKG,
         BatchAware,
         DAGreedy,
         Dalton,
         DChoices,
+        Grouping,
         KeyGrouping,
         PdStream,
         ShuffleGrouping,
         WChoices,
     )
+    from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
+    from skewless.placement.strategy import PlacementStrategy
     from skewless.spark.arguments.aggregate import Aggregated, aggregate
+    from skewless.spark.arguments.deduplicate import Deduplicated, deduplicate
     from skewless.spark.arguments.join import Joined, join
     from skewless.spark.arguments.join3 import Joined3, join3
     from skewless.spark.arguments.similarity_join import Similar, similarity_join
+    from skewless.spark.result import Result
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Accumulator",
     "Aggregated",
     "ApproxDistinct",
     "Auto",
+    "Balancing",
     "BatchAware",
     "BatchReport",
     "Broadcast",
@@ -60,7 +71,9 @@ __all__ = [
     "DAGreedy",
     "DChoices",
     "Dalton",
+    "Deduplicated",
     "FastJoin",
+    "Grouping",
     "Hash",
     "Joined",
     "Joined3",
@@ -69,10 +82,15 @@ __all__ = [
     "NoBalancing",
     "PKG",
     "PdStream",
+    "PlacementStrategy",
     "Quantile",
+    "Result",
+    "Routing",
     "S3J",
     "ShuffleGrouping",
     "Similar",
+    "SimilarityStrategy",
+    "ThreeStrategy",
     "Tree",
     "TriJoin",
     "UNBOUNDED",
@@ -80,6 +98,7 @@ __all__ = [
     "__version__",
     "aggregate",
     "band",
+    "deduplicate",
     "equal",
     "errors",
     "history",
@@ -88,23 +107,40 @@ __all__ = [
     "similarity_join",
 ]
 
-
+# Where names are that are loaded when they are asked for. Strategies are in their registry.
+_ARGUMENTS = "skewless.spark.arguments"
+_ACCUMULATORS = "skewless.operators.aggregate.accumulators"
 _LATE = {
-    "skewless.operators.aggregate.accumulators.distinct": ("ApproxDistinct",),
-    "skewless.operators.aggregate.accumulators.quantile": ("Quantile",),
-    "skewless.placement.grouping": (
-        "BatchAware", "DAGreedy", "DChoices", "Dalton", "KeyGrouping", "PKG", "PdStream",
-        "ShuffleGrouping", "WChoices",
-    ),
-    "skewless.spark.arguments.aggregate": ("Aggregated", "aggregate"),
-    "skewless.spark.arguments.join": ("Joined", "join"),
-    "skewless.spark.arguments.join3": ("Joined3", "join3"),
-    "skewless.spark.arguments.similarity_join": ("Similar", "similarity_join"),
-}  # fmt: skip
+    "Accumulator": f"{_ACCUMULATORS}.base",
+    "Aggregated": f"{_ARGUMENTS}.aggregate",
+    "ApproxDistinct": f"{_ACCUMULATORS}.distinct",
+    "Balancing": "skewless.placement.balancing",
+    "Deduplicated": f"{_ARGUMENTS}.deduplicate",
+    "Grouping": "skewless.placement.grouping",
+    "Joined": f"{_ARGUMENTS}.join",
+    "Joined3": f"{_ARGUMENTS}.join3",
+    "PlacementStrategy": "skewless.placement.strategy",
+    "Quantile": f"{_ACCUMULATORS}.quantile",
+    "Result": "skewless.spark.result",
+    "Routing": "skewless.placement.routing",
+    "Similar": f"{_ARGUMENTS}.similarity_join",
+    "SimilarityStrategy": "skewless.operators.similarity.strategies",
+    "ThreeStrategy": "skewless.operators.three_way.strategies",
+    "aggregate": f"{_ARGUMENTS}.aggregate",
+    "deduplicate": f"{_ARGUMENTS}.deduplicate",
+    "join": f"{_ARGUMENTS}.join",
+    "join3": f"{_ARGUMENTS}.join3",
+    "similarity_join": f"{_ARGUMENTS}.similarity_join",
+} | {name: module for family in FAMILIES.values() for name, module in family.members.items()}
 
 
 def __getattr__(name: str) -> Any:
-    for module, names in _LATE.items():
-        if name in names:
-            return getattr(importlib.import_module(module), name)
-    raise AttributeError(f"module 'skewless' has no attribute {name!r}")
+    if name not in _LATE:
+        raise AttributeError(f"module 'skewless' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_LATE[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

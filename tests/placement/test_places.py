@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from skewless.arrays.types import HASH_MAX
 from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.units import slot_bounds
-from tests.routing.test_contract import assert_every_pair_meets_once
+from tests.placement.routing.test_contract import assert_every_pair_meets_once
 from tests.strategies import examples
 
 
@@ -33,7 +33,11 @@ def placements(draw: st.DrawFn) -> Placement:
         own = IsolatedKey(key, str(key), slot_of(key, slots), draw(places), draw(places),
                      draw(cut_of), draw(cut_of))  # fmt: skip
         placement = placement.with_isolated(own)
-    for own in draw(st.lists(st.sampled_from(placement.isolated), max_size=2)) if placement.isolated else ():
+    for own in (
+        draw(st.lists(st.sampled_from(placement.isolated), max_size=2))
+        if placement.isolated
+        else ()
+    ):
         placement = placement.without_isolated(own.hash)
     return placement
 

@@ -14,9 +14,10 @@ from skewless.placement.balancing.auto import Auto
 from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.changes import Change, Move, Split
 from skewless.placement.balancing.none import NoBalancing
-from skewless.placement.places import IsolatedKey
 from skewless.placement.balancing.view import View
+from skewless.placement.places import IsolatedKey
 from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
+from skewless.placement.strategy import PlacementStrategy
 from skewless.simulation.cluster import VirtualCluster
 from skewless.simulation.costs import Costs
 from skewless.simulation.division import Division, Work
@@ -24,7 +25,7 @@ from skewless.simulation.queues import Queues
 from skewless.simulation.report import Summary
 from skewless.simulation.workloads import Batch, HotKey, Zipf
 
-ROUTINGS: list[Routing | Balancing] = [
+ROUTINGS: list[PlacementStrategy] = [
     Hash(), ContRand(groups=2), Broadcast(), NoBalancing(), Auto(floor_ms=0, patience=1)
 ]  # fmt: skip
 PLAIN = Costs(row_ms=1.0, pair_ms=0.0, stored_ms=0.0, sent_ms=0.0, migrated_ms=0.0)
@@ -64,14 +65,14 @@ def pairs_by_nested_loops(batches: list[Batch], window: int) -> list[int]:
 
 @pytest.mark.parametrize("strategy", ROUTINGS, ids=lambda s: type(s).__name__)
 @pytest.mark.parametrize("window", [1, 2, 9])
-def test_pairs_are_those_of_nested_loops(strategy: Routing | Balancing, window: int) -> None:
+def test_pairs_are_those_of_nested_loops(strategy: PlacementStrategy, window: int) -> None:
     cluster = VirtualCluster(strategy, 3, window_batches=window)
     told = cluster.run(tiny())
     assert [b.pairs for b in told] == pytest.approx(pairs_by_nested_loops(tiny(), window))
 
 
 @pytest.mark.parametrize("strategy", ROUTINGS, ids=lambda s: type(s).__name__)
-def test_work_is_the_same_whoever_does_it(strategy: Routing | Balancing) -> None:
+def test_work_is_the_same_whoever_does_it(strategy: PlacementStrategy) -> None:
     stream = Zipf(keys=300, left=1.5, right=0.5, rows_left=5000, rows_right=3000)
     batches = [stream.batch(i) for i in range(8)]
     hashed = VirtualCluster(Hash(), 1, window_batches=3).run(batches)
@@ -156,7 +157,9 @@ class Once(Balancing):
         if view.batch_id == 0:
             yield Move(key.slot, source, 1 - source, "first")
         elif view.batch_id == 1:
-            yield Split(IsolatedKey(key.hash, key.value, key.slot, (0, 1), (0, 1)), source, "second")
+            yield Split(
+                IsolatedKey(key.hash, key.value, key.slot, (0, 1), (0, 1)), source, "second"
+            )
 
 
 def test_migrated_rows_are_counted_and_paid_for() -> None:

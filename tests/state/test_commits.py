@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
@@ -12,12 +13,15 @@ import pytest
 from skewless.arrays.types import HASH_MAX
 from skewless.errors import CheckpointMismatchError, StateDamagedError, StateFormatError
 from skewless.state import commits
+from skewless.state.blobs import BlobInfo
 from skewless.state.commits import (
     COMMITS,
     QUERY_FILE,
     Commit,
     CommitLog,
+    OperatorState,
     claim,
+    is_confined,
     read_checked,
     write_checked,
 )
@@ -25,16 +29,21 @@ from skewless.state.files import Folder
 from skewless.state.segments import SegmentInfo
 
 SEGMENT = SegmentInfo("segments/left-ä.arrow", "left", 3, 400, 7, 0, HASH_MAX, -5, 9, 2, 1, 4)
-COMMIT = Commit(
-    batch_id=12,
+BLOB = BlobInfo("grouper", "blobs/grouper-c", 5, 6)
+STATE = OperatorState(
     watermark_us=-(1 << 62),
     time_max_us={"left": None, "right": 99},
-    slots=64,
-    instances=4,
-    strategy="Hash",
     segments=(SEGMENT, replace(SEGMENT, name="segments/right-b.arrow", side="right")),
+    blobs=(BLOB,),
+    facts={"slots": 64, "placement": {"instance_of": [0, 1]}, "ratio": 0.5},
+)
+PACKED = OperatorState(7, {"r": 1}, (replace(SEGMENT, name="segments/p.arrow", kind="packs"),))
+COMMIT = Commit(
+    batch_id=12,
+    operators={"join-1": STATE, "join3-2": PACKED},
     publish=(("staged/a", "/out/a"), ("staged/b", "s3://bucket/b")),
 )
+SMALL = Commit(12, {"join": replace(STATE, segments=(), blobs=())})
 FACTS = {"kind": "two-way join", "left keys": "k as int64", "within": "-5 to 5 microseconds"}
 
 
@@ -49,11 +58,18 @@ def test_a_commit_is_read_as_it_was_written(folder: Folder) -> None:
     log = CommitLog(folder)
     assert log.latest() is None
     log.write(COMMIT)
-    log.write(replace(COMMIT, batch_id=9, segments=(), publish=()))
+    log.write(replace(SMALL, batch_id=9))
     assert log.batch_ids() == [9, 12]
     assert log.latest() == log.read(12) == COMMIT
     log.delete(12)
-    assert log.latest() == replace(COMMIT, batch_id=9, segments=(), publish=())
+    assert log.latest() == replace(SMALL, batch_id=9)
+
+
+def test_a_commit_knows_the_files_of_all_operators() -> None:
+    segments = {"segments/left-ä.arrow", "segments/right-b.arrow", "segments/p.arrow"}
+    assert {s.name for s in COMMIT.segments} == segments
+    assert COMMIT.files == segments | {"blobs/grouper-c"}
+    assert Commit(0, {}).files == set()
 
 
 def test_batches_are_ordered_by_number(folder: Folder) -> None:
@@ -84,8 +100,8 @@ NAME = f"{COMMITS}/000000000012.json"
         b"7",
         b"\xff\xfe",
         b"{}",
-        b'{"format":1}',
-        b'{"format":1,"crc32":2}',
+        b'{"format":2}',
+        b'{"format":2,"crc32":2}',
     ],
 )
 def test_what_is_no_commit_is_refused(folder: Folder, content: bytes) -> None:
@@ -117,24 +133,103 @@ def test_an_altered_commit_is_refused(folder: Folder, before: str, after: str) -
 
 
 def test_every_flipped_bit_is_found(folder: Folder) -> None:
-    CommitLog(folder).write(replace(COMMIT, segments=(), publish=()))
+    CommitLog(folder).write(SMALL)
     content = folder.read(NAME)
     for position in range(0, len(content) - 1):
         flipped = bytearray(content)
         flipped[position] ^= 1
         folder.write(NAME, bytes(flipped))
         try:
-            assert CommitLog(folder).read(12) == replace(COMMIT, segments=(), publish=())
+            assert CommitLog(folder).read(12) == SMALL
         except (StateDamagedError, StateFormatError):
             continue
 
 
-def test_a_newer_format_is_refused(folder: Folder) -> None:
-    with mock.patch.object(commits, "FORMAT", 2):
-        write_checked(folder, "x.json", {"new": "things"})
-    with pytest.raises(StateFormatError, match=r"x\.json is of format 2; .*knows format 1") as told:
+@pytest.mark.parametrize(
+    ("found", "what_to_do"),
+    [
+        (1, "Start with a new checkpointLocation, or use the version that wrote it."),
+        (3, "Use the version that wrote it or a newer one."),
+        ("2", "Use the version that wrote it or a newer one."),
+    ],
+)
+def test_another_format_is_refused_with_what_to_do(
+    folder: Folder, found: object, what_to_do: str
+) -> None:
+    written = json.dumps(found)
+    with mock.patch.object(commits, "FORMAT", written):
+        write_checked(folder, "x.json", {"other": "things"})
+    with pytest.raises(
+        StateFormatError, match=rf"x\.json is of format {found}; .*knows format 2\. "
+    ) as told:
         read_checked(folder, "x.json")
+    assert str(told.value).endswith(what_to_do)
     assert not isinstance(told.value, StateDamagedError)
+
+
+FORMAT_1 = """{"batch_id":12,"instances":4,"publish":[],"segments":[],"slots":64,\
+"strategy":"Hash","time_max_us":{"left":null,"right":99},"watermark_us":-5}"""
+
+
+def test_a_commit_of_format_1_is_refused_before_it_is_looked_at(folder: Folder) -> None:
+    crc32 = zlib.crc32(FORMAT_1.encode())
+    folder.write(NAME, f'{{"format":1,"crc32":{crc32},"content":{FORMAT_1}}}\n'.encode())
+    with pytest.raises(StateFormatError, match=r"is of format 1; .*new checkpointLocation"):
+        CommitLog(folder).latest()
+    folder.write(QUERY_FILE, b'{"format":1,"crc32":0,"content":{"kind":"two-way join"}}')
+    with pytest.raises(StateFormatError, match=r"is of format 1; .*new checkpointLocation"):
+        claim(folder, FACTS)
+
+
+OUTSIDE = [
+    "/etc/passwd",
+    "../segments/a.arrow",
+    "segments/../../a.arrow",
+    "segments/..",
+    "..",
+    "s3://bucket/a.arrow",
+    "file:/etc/passwd",
+    "C:/a.arrow",
+    "",
+]
+INSIDE = ["segments/a.arrow", "a", "segments/..a", "segments/a..", "segments/a:b", "a/b/c"]
+
+
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_names_outside_of_the_state_folder_are_told_apart(name: str) -> None:
+    assert not is_confined(name)
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_names_inside_are_fine(name: str) -> None:
+    assert is_confined(name)
+
+
+def naming(what: str, name: str) -> Commit:
+    """A commit that names a file as its segment, its blob or what it publishes."""
+    if what == "publish":
+        return replace(COMMIT, publish=((name, "/out/a"),))
+    info = {"segments": (replace(SEGMENT, name=name),), "blobs": (replace(BLOB, name=name),)}
+    return replace(COMMIT, operators={"join": replace(STATE, **{what: info[what]})})
+
+
+@pytest.mark.parametrize("what", ["segments", "blobs", "publish"])
+@pytest.mark.parametrize("name", OUTSIDE)
+def test_a_commit_that_names_files_outside_is_refused(folder: Folder, what: str, name: str) -> None:
+    log = CommitLog(folder)
+    log.write(naming(what, name))
+    with pytest.raises(StateDamagedError, match="names files outside of the state folder") as told:
+        log.latest()
+    assert repr(name) in str(told.value) and folder.path(NAME) in str(told.value)
+    assert "new checkpointLocation" in str(told.value)
+    log.write(naming(what, INSIDE[0]))
+    assert log.latest() == naming(what, INSIDE[0])
+
+
+def test_results_may_be_published_anywhere(folder: Folder) -> None:
+    for final in ("/out/a", "s3://bucket/a"):
+        CommitLog(folder).write(replace(COMMIT, publish=(("staged/a", final),)))
+        assert CommitLog(folder).read(12).publish == (("staged/a", final),)
 
 
 def test_the_order_of_keys_and_blanks_does_not_matter(folder: Folder) -> None:

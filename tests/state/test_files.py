@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 import pytest
 
+from skewless.engine import instance
 from skewless.errors import ArgumentError, StateAccessError
-from skewless.operators.two_way import operator as runtime
 from skewless.state import files
 from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder, qualify
@@ -334,7 +334,7 @@ def test_a_join_on_remote_state(remote: Path, fetched: list[str], tmp_path: Path
     driver = Driver("s3://bucket/state", spec, Setup(instances=3), keep_commits=2)
     outcomes = []
     for number, batch in enumerate(batches):
-        with mock.patch.object(runtime, "CACHE", SegmentCache()):
+        with mock.patch.object(instance, "CACHE", SegmentCache()):
             outcomes.append(driver.run(number, batch))
         driver.reopen()
         if number == 3:
@@ -344,5 +344,5 @@ def test_a_join_on_remote_state(remote: Path, fetched: list[str], tmp_path: Path
     assert_right(outcomes, expected)
     assert len(fetched) == len(set(fetched))
     assert not list((tmp_path / "tmp").glob("skewless-cache/*.*"))
-    kept = {Path(s.name).name for s in driver.runtime.last.segments}
+    kept = {Path(s.name).name for s in driver.query.last.segments}
     assert kept <= {file.name for file in (remote / "state" / "segments").iterdir()}

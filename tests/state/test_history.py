@@ -13,21 +13,18 @@ from skewless.state.files import Folder
 from skewless.state.history import HISTORY, read_reports, write_report
 
 REPORT = BatchReport(
+    name="join",
     batch_id=0,
-    rows_left=1,
-    rows_right=2,
-    late=3,
-    null_keys=4,
-    null_times=5,
-    nan_bands=6,
-    matches=7,
+    rows={"left": 1, "right": 2},
+    dropped={"late": 3, "null keys": 4, "null times": 5, "NaN in a band": 6},
+    counters={"matches": 7},
     duration_ms=8.5,
     phases_ms={"ingest": 8.5},
     state_rows=9,
     state_bytes=10,
     segments=11,
     watermark_us=-12,
-    instances=(InstanceLoad(0, 1, 2, 3, 4, 5, 6.5),),
+    instances=(InstanceLoad(0, 1, 2, 3, 4, 5.5, 6, 7, 8.5),),
     heavy_keys=(KeyShare("ä, 'b'", 0.5),),
     decisions=(Decision("split", "a", "0", "0 and 1", "hot", False),),
 )
@@ -40,27 +37,35 @@ def folder(tmp_path: Path) -> Folder:
     return made
 
 
+def write(folder: Folder, report: BatchReport) -> None:
+    write_report(folder, report.batch_id, report.to_json())
+
+
+def read(folder: Folder, last_batch_id: int) -> list[BatchReport]:
+    return [BatchReport.from_json(told) for told in read_reports(folder, last_batch_id)]
+
+
 def test_reports_are_read_as_they_were_written_oldest_first(folder: Folder) -> None:
     written = [replace(REPORT, batch_id=number) for number in (0, 9, 10, 100)]
     for report in reversed(written):
-        write_report(folder, report)
-    assert read_reports(folder, 100) == written
-    assert read_reports(folder, 10) == written[:3]
-    assert read_reports(folder, -1) == []
+        write(folder, report)
+    assert read(folder, 100) == written
+    assert read(folder, 10) == written[:3]
+    assert read(folder, -1) == []
 
 
 def test_a_replayed_batch_replaces_its_report(folder: Folder) -> None:
-    write_report(folder, REPORT)
-    write_report(folder, replace(REPORT, matches=8))
-    assert read_reports(folder, 0) == [replace(REPORT, matches=8)]
+    write(folder, REPORT)
+    write(folder, replace(REPORT, counters={"matches": 8}))
+    assert read(folder, 0) == [replace(REPORT, counters={"matches": 8})]
 
 
 def test_other_files_are_no_reports(folder: Folder) -> None:
-    write_report(folder, REPORT)
+    write(folder, REPORT)
     for name in ("notes.json", ".000000000001.json.abc.tmp", "000000000001.txt"):
         folder.write(f"{HISTORY}/{name}", b"{")
-    assert read_reports(folder, 9) == [REPORT]
+    assert read(folder, 9) == [REPORT]
 
 
 def test_there_may_be_no_history(tmp_path: Path) -> None:
-    assert read_reports(Folder(str(tmp_path)), 9) == []
+    assert read(Folder(str(tmp_path)), 9) == []

@@ -19,7 +19,7 @@ from skewless.state.files import Folder
 from skewless.state.publish import publish
 from tests.crashes import CrashError, crash_at
 
-EMPTY = Commit(0, 0, {"left": None, "right": None}, 1, 1, "Hash", ())
+EMPTY = Commit(0, {})
 
 
 @pytest.fixture

@@ -15,8 +15,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.arrays.types import SIDES
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import Collecting, InProcessExecutor
+from skewless.engine.instance import StepTask
+from skewless.engine.pipeline import Node
 from skewless.operators.pair import JoinSpec, OutputColumn
-from skewless.operators.two_way.operator import run_instance
 from skewless.placement.routing import Broadcast, ContRand, Hash
 from skewless.state import compaction
 from skewless.state import rewriting as compact
@@ -107,14 +110,14 @@ def test_the_number_of_segments_grows_with_the_logarithm(routing: object, tmp_pa
         driver = Driver(tmp_path, spec, Setup(routing, instances, 9), keep_commits=2)
         for number in range(batches):
             driver.run(number, steady(spec, number, step=10))
-            kept = {(s.side, s.level, s.batch_id) for s in driver.runtime.last.segments}
+            kept = {(s.side, s.level, s.batch_id) for s in driver.query.last.segments}
             generations = Counter((side, level) for side, level, _ in kept)
             levels_seen = max(level for _, level, _ in kept)
             assert max(generations.values()) <= fan_in + 1
             most = len(SIDES) * (fan_in + 1) * (tasks + levels_seen * instances)
-            assert len(driver.runtime.last.segments) <= most
+            assert len(driver.query.last.segments) <= most
     assert 2 <= levels_seen <= math.log(batches, fan_in)
-    stored = sum(s.rows for s in driver.runtime.last.segments)
+    stored = sum(s.rows for s in driver.query.last.segments)
     assert stored == batches * 2 * 2 * 3
 
 
@@ -132,7 +135,7 @@ def test_expired_segments_leave(fan_in: int, tmp_path: Path) -> None:
     assert max(report.state_rows for report in reports[25:]) <= max(
         report.state_rows for report in reports[:25]
     )
-    files = driver.runtime.folder.list(SEGMENTS)
+    files = driver.query.folder.list(SEGMENTS)
     assert len(files) <= 2 * max(report.segments for report in reports)
 
 
@@ -153,11 +156,19 @@ def test_late_rows_never_match(compacting: bool, tmp_path: Path) -> None:
     with mock.patch.object(compaction, "FAN_IN", 2 if compacting else 100):
         driver = Driver(tmp_path, spec, Setup())
         outcomes = driver.run_all(batches)
-        compacted = [s for s in driver.runtime.last.segments if s.side == "left" and s.level]
+        compacted = [s for s in driver.query.last.segments if s.side == "left" and s.level]
         assert bool(compacted) == compacting
         assert all(s.time_min_us >= 100 for s in compacted)
     assert [outcome.report.late for outcome in outcomes] == [0, 1, 0, 0, 0, 0]
     assert sorted(row[1].microsecond for row in outcomes[-1].rows.elements()) == [100, 105]
+
+
+class Unread(InProcessExecutor):
+    """Of three instances, the sink reads one to its end and one to its first rows."""
+
+    def rows(self, task: StepTask, node: Node) -> list[list[pa.RecordBatch]]:
+        self.ran.append(task)
+        return [list(task.rows_of(0)), [next(task.rows_of(1))]]
 
 
 def test_a_compaction_counts_only_if_every_instance_did_its_share(tmp_path: Path) -> None:
@@ -168,18 +179,16 @@ def test_a_compaction_counts_only_if_every_instance_did_its_share(tmp_path: Path
         batches = [steady(spec, number, step=1) for number in range(6)]
         for number in range(2):
             driver.run(number, batches[number])
-        arrivals = driver.ingest(batches[2])
-        plan = driver.runtime.plan(2, arrivals)
-        assert plan.compact
-        list(run_instance(spec, plan, 0))
-        next(run_instance(spec, plan, 1))
-        report = driver.runtime.commit(plan, arrivals)
+        executor = Unread(driver.pipeline, driver.root, driver.streams(batches[2]), faithful=True)
+        report = run_batch(driver.query, executor, Collecting(), 2)
+        assert report is not None
+        assert executor.ran[0].step.compaction is not None
         assert [load.instance for load in report.instances] == [0, 1, 2]
-        assert {s.level for s in driver.runtime.last.segments} == {0}
-        referred = {s.name for s in driver.runtime.last.segments}
-        assert {f"{SEGMENTS}/{name}" for name in driver.runtime.folder.list(SEGMENTS)} == referred
+        assert {s.level for s in driver.query.last.segments} == {0}
+        referred = {s.name for s in driver.query.last.segments}
+        assert {f"{SEGMENTS}/{name}" for name in driver.query.folder.list(SEGMENTS)} == referred
         outcomes = [driver.run(number, batches[number]) for number in range(3, 6)]
-        assert {s.level for s in driver.runtime.last.segments} > {0}
+        assert {s.level for s in driver.query.last.segments} > {0}
     expected = answers(question, [batch.tables() for batch in batches])
     assert_right(outcomes, expected[3:])
 
@@ -209,7 +218,7 @@ def test_every_kind_of_column_survives_merging_and_compaction(tmp_path: Path) ->
         once = Batch(tuple([rows.slice(i, 1)] for i in range(3)) * 2, ())
         for number in range(4):
             driver.run(number, once)
-        assert max(s.level for s in driver.runtime.last.segments) == 1
+        assert max(s.level for s in driver.query.last.segments) == 1
         probing = Batch((), ([rows.slice(0, 1)],))
         found = driver.run(4, probing)
     assert found.rows == multiset([(*row, 1) for row in rows_of(rows.slice(0, 2)) * 8])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -10,12 +11,16 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from skewless.arrays.types import FAR_US, HASH_MAX, SIDES
 from skewless.errors import StateDamagedError, StateFormatError
 from skewless.state import segments
 from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder
 from skewless.state.segments import (
+    SCRATCH,
     SEGMENTS,
     Rows,
     SegmentInfo,
@@ -26,7 +31,26 @@ from skewless.state.segments import (
     write_arrays,
     write_segment,
 )
+from tests.strategies import examples
 
+WHOLE = st.integers(0, 1 << 62)
+TIMES = st.integers(-FAR_US, FAR_US)
+INFOS = st.builds(
+    SegmentInfo,
+    name=st.text(max_size=9),
+    side=st.sampled_from(SIDES),
+    rows=WHOLE,
+    bytes=WHOLE,
+    crc32=st.integers(0, (1 << 32) - 1),
+    hash_min=st.integers(0, HASH_MAX),
+    hash_max=st.integers(0, HASH_MAX),
+    time_min_us=TIMES,
+    time_max_us=TIMES,
+    floor_us=TIMES,
+    level=st.integers(0, 9),
+    batch_id=st.integers(-1, 1 << 40),
+    kind=st.sampled_from(["rows", "packs"]),
+)
 SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("text", pa.string())])
 ROWS = Rows(
     np.array([1, 1, 2**64 - 1], np.uint64),
@@ -65,6 +89,27 @@ def test_its_description_fits_the_file(folder: Folder) -> None:
     assert (segment.hash_min, segment.hash_max) == (1, 2**64 - 1)
     assert (segment.time_min_us, segment.time_max_us, segment.floor_us) == (-5, 3, -9)
     assert segment.name.startswith(f"{SEGMENTS}/left-")
+
+
+def test_a_segment_says_what_its_rows_are(folder: Folder) -> None:
+    options = {"floor_us": 0, "level": 0, "batch_id": 0}
+    packs = write_segment(folder, "left", SCHEMA, ROWS, kind="packs", **options)  # type: ignore[arg-type]
+    assert (packs.kind, write(folder).kind) == ("packs", "rows")
+
+
+def test_rows_that_are_not_state_lie_elsewhere(folder: Folder) -> None:
+    folder.make(SCRATCH)
+    segment = write_segment(
+        folder, "left", SCHEMA, ROWS, floor_us=0, level=0, batch_id=0, place=SCRATCH
+    )
+    assert segment.name.startswith(f"{SCRATCH}/left-")
+    assert folder.list(SEGMENTS) == []
+
+
+@examples(100)
+@given(INFOS)
+def test_descriptions_travel_as_json(segment: SegmentInfo) -> None:
+    assert SegmentInfo.from_json(json.loads(json.dumps(segment.to_json()))) == segment
 
 
 def test_every_segment_has_a_name_of_its_own(folder: Folder) -> None:

@@ -9,7 +9,7 @@ from skewless.arrays.types import Ints, UInts
 
 
 @kernel
-def _gallop_hash(hashes: UInts, wanted: np.uint64, begin: int, end: int) -> int:
+def gallop_hash(hashes: UInts, wanted: np.uint64, begin: int, end: int) -> int:
     """First index in [begin, end) whose hash is at least `wanted`; quick when it is near."""
     step, low = 1, begin
     while low + step < end and hashes[low + step] < wanted:
@@ -26,7 +26,7 @@ def _gallop_hash(hashes: UInts, wanted: np.uint64, begin: int, end: int) -> int:
 
 
 @kernel
-def _gallop_time(times: Ints, wanted: np.int64, begin: int, end: int) -> int:
+def gallop_time(times: Ints, wanted: np.int64, begin: int, end: int) -> int:
     """First index in [begin, end) whose time is at least `wanted`; quick when it is near."""
     step, low = 1, begin
     while low + step < end and times[low + step] < wanted:
@@ -68,24 +68,24 @@ def match_ranges(
         h = probe_hashes[i]
         if not known or h != previous:
             known, previous = True, h
-            group = _gallop_hash(run_hashes, h, group_end, m)
+            group = gallop_hash(run_hashes, h, group_end, m)
             if group == m:
                 break
             if run_hashes[group] != h:
                 # Leap over the probing rows that lie before the next stored hash.
                 group_end = group
-                i = _gallop_hash(probe_hashes, run_hashes[group], i, n)
+                i = gallop_hash(probe_hashes, run_hashes[group], i, n)
                 continue
             group_end = m
             if h != np.uint64(0xFFFFFFFFFFFFFFFF):
-                group_end = _gallop_hash(run_hashes, h + np.uint64(1), group, m)
+                group_end = gallop_hash(run_hashes, h + np.uint64(1), group, m)
             low = high = group
         t = probe_times[i]
         if t >= probe_floor and group < group_end:
-            low = _gallop_time(
+            low = gallop_time(
                 run_times, max(t + np.int64(lower), np.int64(run_floor)), low, group_end
             )
-            high = _gallop_time(run_times, t + upper + 1, max(low, high), group_end)
+            high = gallop_time(run_times, t + upper + 1, max(low, high), group_end)
             first[i], last[i] = low, high
             pairs += high - low
         i += 1

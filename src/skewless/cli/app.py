@@ -133,8 +133,8 @@ def demo(
 
     plan = Plan(batches, rows, drift, seed, event)
     console = make_console(stderr=as_json)
-    outcome, told = run_demo(plan, output, instances, fresh=fresh, console=console)
-    _finish(outcome.exit_code, told, as_json, console)
+    outcome, summary = run_demo(plan, output, instances, fresh=fresh, console=console)
+    _finish(outcome.exit_code, summary, as_json, console)
 
 
 @app.command()
@@ -206,13 +206,13 @@ def run(
     described = load_job(job)
     console = make_console(stderr=as_json)
     with spark_log(log) as file, stdout_to_stderr(as_json):
-        outcome, told = run_job(described, file, console)
-    _finish(outcome.exit_code, told, as_json, console)
+        outcome, summary = run_job(described, file, console)
+    _finish(outcome.exit_code, summary, as_json, console)
 
 
-def _finish(exit_code: int, told: dict[str, Any], as_json: bool, console: Console) -> None:
+def _finish(exit_code: int, summary: dict[str, Any], as_json: bool, console: Console) -> None:
     if as_json:
-        typer.echo(json.dumps(told))
+        typer.echo(json.dumps(summary))
     if exit_code:
         console.print(f"Stopped. {CONTINUES}", markup=False)
         raise typer.Exit(exit_code)

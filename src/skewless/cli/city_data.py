@@ -83,9 +83,9 @@ class DemoFolder:
             self.root.mkdir(parents=True, exist_ok=True)
         elif not plan.continues(earlier):
             raise SkewlessError(
-                f"{self.root} holds a demo of {_told(earlier)}; this one is of {_told(plan)}. Give "
-                "the same values (or more batches) to continue it, --fresh to replace it, or "
-                "another --output."
+                f"{self.root} holds a demo of {_described(earlier)}; this one is of "
+                f"{_described(plan)}. Give the same values (or more batches) to continue it, "
+                "--fresh to replace it, or another --output."
             )
         if earlier != plan:
             self._note(plan, written=False)
@@ -191,7 +191,7 @@ def _remove_if_empty(folder: Path) -> None:
         folder.rmdir()
 
 
-def _told(plan: Plan) -> str:
+def _described(plan: Plan) -> str:
     return (
         f"{plan.batches} x {plan.rows:,} rows, seed {plan.seed}, drift {plan.drift:g}, "
         f"event {plan.event:g}"

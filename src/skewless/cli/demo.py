@@ -41,7 +41,7 @@ def run_demo(
             title = f"orders ⋈ tracks on cell, within {WITHIN}: a city of {plan.city.cells:,} cells"
             with make_display(console, title, LABELS, plan.batches) as display:
                 outcome = _join(plan, folder, instances, display, session)
-        _tell(plan, folder, outcome, console)
+        _summarize(plan, folder, outcome, console)
         # Spark stops here, behind the summary: nobody needs to wait for it to read on.
     return outcome, outcome.to_json() | {
         "finished": total(outcome.reports).rows >= plan.batches * plan.rows,
@@ -104,7 +104,7 @@ def _stream(spark: SparkSession, plan: Plan, folder: DemoFolder, name: str) -> D
     return reader.option("maxFilesPerTrigger", 1).parquet(str(folder.input / name))
 
 
-def _tell(plan: Plan, folder: DemoFolder, outcome: Outcome, console: Console) -> None:
+def _summarize(plan: Plan, folder: DemoFolder, outcome: Outcome, console: Console) -> None:
     totals = total(outcome.reports)
     if not outcome.seconds:
         heading = f"all {plan.batches} batches were joined before"

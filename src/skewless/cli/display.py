@@ -101,10 +101,10 @@ class PlainDisplay:
 
 def batch_line(report: BatchReport, labels: Labels) -> str:
     """A batch in one line of text."""
-    late = f", {count(report.late)} late" if report.late else ""
+    rows = " + ".join(f"{count(n)} {labels.of(name)}" for name, n in report.rows.items())
+    dropped = "".join(f", {count(n)} {cause}" for cause, n in report.dropped.items() if n)
     return (
-        f"batch {report.batch_id}: {count(report.rows_left)} {labels.left} + "
-        f"{count(report.rows_right)} {labels.right} -> {count(report.matches)} matches{late} in "
+        f"batch {report.batch_id}: {rows} -> {count(report.matches)} matches{dropped} in "
         f"{duration(report.duration_ms)} ({short(speed(report))} rows/s); state "
         f"{short(report.state_rows)} rows; {report.verdict}{_changes(report)}"
     )
@@ -114,8 +114,12 @@ def _changes(report: BatchReport) -> str:
     """What was decided after a batch, in a few words."""
     accepted = [d for d in report.decisions if d.accepted]
     split = [f"{d.subject} to {d.target}" for d in accepted if d.kind == "split"]
-    told = [f"{len(accepted)} changes in all"] if len(accepted) > len(split) else []
-    return f"; {', '.join(['split ' + ' and '.join(split)] * bool(split) + told)}" * bool(accepted)
+    if not accepted:
+        return ""
+    parts = [f"split {' and '.join(split)}"] if split else []
+    if len(accepted) > len(split):
+        parts.append(f"{len(accepted)} changes in all")
+    return f"; {', '.join(parts)}"
 
 
 class LiveDisplay:

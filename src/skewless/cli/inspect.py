@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from rich import box
 from rich.console import Console
@@ -10,15 +10,26 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from skewless.cli.totals import nulls, total
+from skewless.cli.totals import total, total_of_operator
 from skewless.cli.units import count, duration, short, size
-from skewless.cli.view import Labels, balance_style, decisions_table, facts, side_by_side
-from skewless.durations import format_duration_us
-from skewless.engine.report import BatchReport
+from skewless.cli.view import (
+    Labels,
+    balance_style,
+    counts_line,
+    decisions_table,
+    facts,
+    side_by_side,
+)
+from skewless.engine.report import BatchReport, OperatorReport
+
+Query = Mapping[str, str]  # what a checkpoint says of its query, or of one operator in it
+
+LATE, MATCHES = "late", "matches"
+OUTCOMES = {"aggregation": "results", "three-way join": "triples"}  # by kind; else matches
 
 
 def show(
-    query: dict[str, str],
+    query: Query,
     reports: Sequence[BatchReport],
     shown: int,
     console: Console,
@@ -26,46 +37,88 @@ def show(
     decisions: bool = False,
 ) -> None:
     """Everything about a query, the most important line last."""
-    console.print(facts([(name, _told(name, value)) for name, value in query.items()]))
+    console.print(facts([(name, _readable(name, value)) for name, value in _in_order(query)]))
     if not reports:
         console.print("\nNo batch has been committed yet.")
         return
     latest = reports[-shown:]
-    console.print(*batches_tables(latest, console, query.get("kind", "")))
+    operators = operators_of(latest)
+    # The last operator's results are those of the query.
+    outcome = _outcome(facts_of(query, operators[-1][0].name) if operators else query)
+    console.print(*batches_tables(latest, console, outcome))
     if len(reports) > len(latest):
         console.print(
             f"the last {len(latest)} of {count(len(reports))} batches; --last shows more",
             style="dim",
         )
-    totals = total(latest)
-    console.print(side_by_side(totals.instances, totals.heavy_keys, Labels(key=_key(query))))
+    if operators:
+        console.print(operators_table(operators, query))
+    for one in operators or [latest]:
+        _show_load(one, query, console)
     if decisions:
-        told = any(r.decisions for r in latest)
-        console.print(decisions_table(latest) if told else "No change of balance was proposed.\n")
+        any_decided = any(r.decisions for r in latest)
+        nothing = "No change of balance was proposed.\n"
+        console.print(decisions_table(latest) if any_decided else nothing)
     console.print(Text(verdict(latest), style="bold"))
 
 
-def _told(name: str, value: str) -> str:
-    """Microseconds are for machines."""
-    if name != "within" or not value.endswith(" microseconds"):
-        return value
-    lower, upper = (int(n) for n in value.removesuffix(" microseconds").split(" to "))
-    if lower == -upper:
-        return f"{format_duration_us(upper)}, earlier or later"
-    return f"{format_duration_us(lower)} to {format_duration_us(upper)}"
+def operators_of(reports: Sequence[BatchReport]) -> list[Sequence[OperatorReport]]:
+    """What each operator of a composed query did, batch by batch; none for a query of one."""
+    return list(zip(*(r.operators for r in reports), strict=True))
 
 
-def _key(query: dict[str, str]) -> str:
+def _in_order(query: Query) -> list[tuple[str, str]]:
+    """What is said of the query, then of its operators, the lowest first."""
+    operators = query.get("kind", "").split(" → ")
+
+    def place(fact: tuple[str, str]) -> int:
+        operator, is_of_one, _ = fact[0].partition(": ")
+        return operators.index(operator) if is_of_one and operator in operators else -1
+
+    return sorted(query.items(), key=place)
+
+
+def facts_of(query: Query, operator: str) -> dict[str, str]:
+    """What is said of one operator of a composed query."""
+    prefix = f"{operator}: "
+    return {k.removeprefix(prefix): v for k, v in query.items() if k.startswith(prefix)}
+
+
+def _readable(name: str, value: str) -> str:
+    """Bounds that are the same either way are said once."""
+    lower, to, upper = value.partition(" to ")
+    is_bound = name.endswith("within") and to
+    return f"{upper}, earlier or later" if is_bound and lower == f"-{upper}" else value
+
+
+def _outcome(query: Query) -> str:
+    """What the rows are called that an operator emits."""
+    return OUTCOMES.get(query.get("kind", ""), MATCHES)
+
+
+def _key(query: Query) -> str:
     """The names of the key columns, without their types."""
-    told = query.get("by", query.get("left keys", ""))
-    if query.get("kind") == THREE_WAY:
-        told = "key"
-    return ", ".join(part.partition(" as ")[0] for part in told.split(", "))
+    columns = query.get("by", query.get("left keys", "key"))
+    return ", ".join(part.partition(" as ")[0] for part in columns.split(", "))
 
 
-def batches_tables(reports: Sequence[BatchReport], console: Console, kind: str = "") -> list[Table]:
+def _show_load(reports: Sequence[OperatorReport], query: Query, console: Console) -> None:
+    """The load of an operator's instances next to its heaviest keys."""
+    own = facts_of(query, reports[0].name)
+    totals = total_of_operator(reports)
+    title = f"{reports[0].name}: " if own else ""
+    labels = Labels(key=_key(own or query))
+    console.print(side_by_side(totals.instances, totals.heavy_keys, labels, title))
+
+
+Column = tuple[str, Callable[[BatchReport], str | Text]]
+
+
+def batches_tables(
+    reports: Sequence[BatchReport], console: Console, outcome: str = MATCHES
+) -> list[Table]:
     """One line per batch with everything that is counted; in two tables where one is too wide."""
-    counted = _counts(kind)
+    counted = _counts(reports, outcome)
     timed = _times_and_state(reports)
     together = _table(reports, counted + timed)
     unlimited = console.options.update_width(10_000)
@@ -74,53 +127,61 @@ def batches_tables(reports: Sequence[BatchReport], console: Console, kind: str =
     return [_table(reports, counted), _table(reports, timed)]
 
 
-THREE_WAY = "three-way join"
-NAMES_OF_COUNTS = {  # what the inputs and the outcome of a kind of query are called
-    "aggregation": ("rows", "", "", "results"),
-    THREE_WAY: ("r", "s", "t", "triples"),
-}
-
-Column = tuple[str, Callable[[BatchReport], str | Text]]
+def _bare_table() -> Table:
+    return Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, collapse_padding=True)
 
 
 def _table(reports: Sequence[BatchReport], columns: Sequence[Column]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    table = _bare_table()
     table.add_column("batch", justify="right", vertical="bottom")
     for heading, _ in columns:
-        table.add_column(heading.replace(" and ", "\nand "), justify="right", vertical="bottom")
+        table.add_column(Text(heading), justify="right", vertical="bottom")
     for report in reports:
         table.add_row(str(report.batch_id), *(cell(report) for _, cell in columns))
     return table
 
 
-def _counts(kind: str) -> list[Column]:
-    def counted(number: int) -> Text:
-        return Text(short(number), style="" if number else "dim")
+def names_in(counts: Iterable[Mapping[str, int]]) -> list[str]:
+    """All names, in the order in which they come up."""
+    return list(dict.fromkeys(name for some in counts for name in some))
 
-    def balance(report: BatchReport) -> Text:
-        ratio = report.busiest_over_mean
-        return Text(f"{ratio:.2f}", style=balance_style(ratio))
 
-    left, right, third, outcome = NAMES_OF_COUNTS.get(kind, ("left", "right", "", "matches"))
-    columns: list[Column] = [(left, lambda r: counted(r.rows_left))]
-    if right:
-        columns.append((right, lambda r: counted(r.rows_right)))
-    if third:
-        columns.append((third, lambda r: counted(r.rows_third)))
-    columns += [
-        ("late", lambda r: counted(r.late)),
-        ("nulls", lambda r: counted(nulls(r))),
-        (outcome, lambda r: counted(r.matches)),
-        ("busiest/\nmean", balance),
+def _number(number: int) -> Text:
+    return Text(short(number), style="" if number else "dim")
+
+
+def _balance(report: OperatorReport) -> Text:
+    ratio = report.busiest_over_mean
+    return Text(f"{ratio:.2f}", style=balance_style(ratio))
+
+
+def _counts(reports: Sequence[BatchReport], outcome: str) -> list[Column]:
+    """Every input, every cause of dropping that came up, and every counter."""
+
+    def column(heading: str, of: Callable[[BatchReport], Mapping[str, int]], name: str) -> Column:
+        return heading, lambda r: _number(of(r).get(name, 0))
+
+    inputs = names_in(r.rows for r in reports)
+    dropped = dict.fromkeys([LATE, *names_in(r.dropped for r in reports)])
+    counters = [name for name in names_in(r.counters for r in reports) if name != MATCHES]
+    return [
+        *(column(_input(name, inputs), lambda r: r.rows, name) for name in inputs),
+        *(column(name.replace(" ", "\n", 1), lambda r: r.dropped, name) for name in dropped),
+        column(outcome, lambda r: r.counters, MATCHES),
+        ("busiest/\nmean", _balance),
+        *(column(name, lambda r: r.counters, name) for name in counters),
     ]
-    if third:
-        columns.append(("kept\npairs", lambda r: counted(r.intermediates)))
-    return columns
+
+
+def _input(name: str, inputs: Sequence[str]) -> str:
+    """What an input is called: in a composed query, after the operator that takes it."""
+    return "rows" if len(inputs) == 1 else name.replace(".", "\n")
 
 
 def _times_and_state(reports: Sequence[BatchReport]) -> list[Column]:
     def phase(name: str) -> Column:
-        return name, lambda r: Text(duration(r.phases_ms.get(name, 0.0)), style="dim")
+        heading = name.replace(": ", "\n").replace(" and ", "\nand ")
+        return heading, lambda r: Text(duration(r.phases_ms.get(name, 0.0)), style="dim")
 
     phases = dict.fromkeys(name for r in reports for name in r.phases_ms)
     return [
@@ -129,6 +190,29 @@ def _times_and_state(reports: Sequence[BatchReport]) -> list[Column]:
         ("state\nrows", lambda r: short(r.state_rows)),
         ("state\nsize", lambda r: size(r.state_bytes)),
     ]
+
+
+def operators_table(operators: Sequence[Sequence[OperatorReport]], query: Query) -> Table:
+    """One line per operator of a composed query: sums over the batches, and its state now."""
+    table = _bare_table()
+    for heading in ("operator", "took in", "dropped", "gave"):
+        table.add_column(heading, vertical="bottom")
+    for heading in ("busiest/\nmean", "state\nrows", "state\nsize"):
+        table.add_column(heading, justify="right", vertical="bottom")
+    for reports in operators:
+        name, last, totals = reports[0].name, reports[-1], total_of_operator(reports)
+        others = {n: c for n, c in totals.counters.items() if n != MATCHES}
+        ratio = totals.busiest_over_mean
+        table.add_row(
+            name,
+            counts_line(totals.inputs),
+            counts_line(totals.dropped),
+            counts_line({_outcome(facts_of(query, name)): totals.matches} | others),
+            Text(f"{ratio:.2f}", style=balance_style(ratio)),
+            short(last.state_rows),
+            size(last.state_bytes),
+        )
+    return table
 
 
 def verdict(reports: Sequence[BatchReport]) -> str:

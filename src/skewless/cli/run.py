@@ -41,7 +41,7 @@ def run_job(job: Job, log: Path | None, console: Console) -> tuple[Outcome, dict
             )
             display.status("Preparing the join")
             outcome = run_query(lambda: start_job(spark, job), job.checkpoint, display)
-        _tell(job, labels, outcome, console)
+        _summarize(job, labels, outcome, console)
     return outcome, outcome.to_json() | {
         "output": job.sink.path,
         "checkpoint": job.checkpoint,
@@ -129,12 +129,12 @@ def _key(job: Job) -> str:
 
 def _title(job: Job) -> str:
     within = job.join["within"]
-    told = f"{within[0]} to {within[1]}" if isinstance(within, tuple) else str(within)
-    when = "at any time" if within is UNBOUNDED else f"within {told}"
+    bounds = f"{within[0]} to {within[1]}" if isinstance(within, tuple) else str(within)
+    when = "at any time" if within is UNBOUNDED else f"within {bounds}"
     return f"{job.name or Path(job.text.name).stem}: left ⋈ right on {_key(job)}, {when}"
 
 
-def _tell(job: Job, labels: Labels, outcome: Outcome, console: Console) -> None:
+def _summarize(job: Job, labels: Labels, outcome: Outcome, console: Console) -> None:
     totals = total(outcome.reports)
     new = totals.batches - outcome.earlier
     verb = "stopped after" if outcome.exit_code else "joined"

@@ -1,50 +1,78 @@
-"""Many batch reports told as one."""
+"""Many batch reports as one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from statistics import median
 from typing import Any
 
-from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, OperatorReport
+
+# Counters of what lies in the state after a batch: the latest says all.
+IN_STATE = frozenset({"intermediates"})
 
 
-@dataclass(frozen=True)
-class Totals:
-    """Sums over batches. `heavy_keys` counts a key where it was among the heaviest of a batch, so
-    its share is never told too high. `busiest_over_mean` is of the time summed by instance."""
+@dataclass(frozen=True, kw_only=True)
+class OperatorTotals:
+    """Sums over batches of one operator. `heavy_keys` counts a key where it was among the heaviest
+    of a batch, so its share is never given too high. `busiest_over_mean` is of the time summed by
+    instance."""
 
     batches: int
-    rows_left: int
-    rows_right: int
-    late: int
-    nulls: int
-    matches: int
-    duration_ms: float
-    median_ms: float
-    median_rows_per_second: float
-    busiest_over_mean: float
+    inputs: Mapping[str, int]
+    dropped: Mapping[str, int]
+    counters: Mapping[str, int]
     instances: tuple[InstanceLoad, ...]
     heavy_keys: tuple[KeyShare, ...]
 
     @property
     def rows(self) -> int:
-        return self.rows_left + self.rows_right
+        return sum(self.inputs.values())
+
+    @property
+    def late(self) -> int:
+        return self.dropped.get("late", 0)
+
+    @property
+    def nulls(self) -> int:
+        """Rows that could not take part: null keys, null times, what cannot be compared."""
+        return sum(self.dropped.values()) - self.late
+
+    @property
+    def matches(self) -> int:
+        return self.counters.get("matches", 0)
+
+    @property
+    def busiest_over_mean(self) -> float:
+        times = [load.time_ms for load in self.instances]
+        return max(times) * len(times) / sum(times) if sum(times) > 0 else 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Totals(OperatorTotals):
+    """Sums over batches of a query."""
+
+    duration_ms: float
+    median_ms: float
+    median_rows_per_second: float
 
     @property
     def rows_per_second(self) -> float:
         return self.rows / self.duration_ms * 1000 if self.duration_ms else 0.0
 
     def to_json(self) -> dict[str, Any]:
+        inputs = {"left": 0, "right": 0} | dict(self.inputs)
         return {
             "batches": self.batches,
             "rows": self.rows,
-            "rows_left": self.rows_left,
-            "rows_right": self.rows_right,
+            **{f"rows_{name}": rows for name, rows in inputs.items()},
             "late": self.late,
             "nulls": self.nulls,
+            "dropped": dict(self.dropped),
             "matches": self.matches,
+            "counters": dict(self.counters),
             "duration_ms": round(self.duration_ms, 3),
             "median_batch_ms": round(self.median_ms, 3),
             "rows_per_second": round(self.rows_per_second, 1),
@@ -60,32 +88,46 @@ class Totals:
 
 def total(reports: Sequence[BatchReport]) -> Totals:
     """All batches as one."""
-    loads = add_loads(reports)
-    times = [load.time_ms for load in loads]
     durations = [r.duration_ms for r in reports]
     return Totals(
-        batches=len(reports),
-        rows_left=sum(r.rows_left for r in reports),
-        rows_right=sum(r.rows_right for r in reports),
-        late=sum(r.late for r in reports),
-        nulls=sum(nulls(r) for r in reports),
-        matches=sum(r.matches for r in reports),
+        **_sums(reports),
         duration_ms=sum(durations),
         median_ms=median(durations) if durations else 0.0,
         median_rows_per_second=median(map(speed, reports)) if reports else 0.0,
-        busiest_over_mean=max(times) * len(times) / sum(times) if sum(times) > 0 else 1.0,
-        instances=loads,
-        heavy_keys=add_keys(reports),
     )
 
 
-def nulls(report: BatchReport) -> int:
-    """Rows that could not take part: null keys, null times, NaN in a band column."""
-    return report.null_keys + report.null_times + report.nan_bands
+def total_of_operator(reports: Sequence[OperatorReport]) -> OperatorTotals:
+    """All batches of one operator as one."""
+    return OperatorTotals(**_sums(reports))
 
 
-def rows(report: BatchReport) -> int:
-    return report.rows_left + report.rows_right + report.rows_third
+def _sums(reports: Sequence[OperatorReport]) -> dict[str, Any]:
+    counters = add_counts(r.counters for r in reports)
+    for name in IN_STATE & counters.keys():
+        counters[name] = reports[-1].counters.get(name, 0)
+    return {
+        "batches": len(reports),
+        "inputs": add_counts(r.rows for r in reports),
+        "dropped": add_counts(r.dropped for r in reports),
+        "counters": counters,
+        "instances": add_loads(reports),
+        "heavy_keys": add_keys(reports),
+    }
+
+
+def add_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Counts by name, summed; the names in the order in which they come up."""
+    sums: dict[str, int] = {}
+    for some in counts:
+        for name, number in some.items():
+            sums[name] = sums.get(name, 0) + number
+    return sums
+
+
+def rows(report: OperatorReport) -> int:
+    """The rows of a batch, of all inputs together."""
+    return sum(report.rows.values())
 
 
 def speed(report: BatchReport) -> float:
@@ -93,27 +135,16 @@ def speed(report: BatchReport) -> float:
     return rows(report) / report.duration_ms * 1000 if report.duration_ms else 0.0
 
 
-def add_loads(reports: Sequence[BatchReport]) -> tuple[InstanceLoad, ...]:
+def add_loads(reports: Sequence[OperatorReport]) -> tuple[InstanceLoad, ...]:
     """The load of each instance, summed; a restart may have changed how many there are."""
     count = max((len(r.instances) for r in reports), default=0)
-    sums = []
-    for instance in range(count):
-        loads = [r.instances[instance] for r in reports if instance < len(r.instances)]
-        sums.append(
-            InstanceLoad(
-                instance=instance,
-                rows=sum(x.rows for x in loads),
-                pairs=sum(x.pairs for x in loads),
-                matches=sum(x.matches for x in loads),
-                late_left=sum(x.late_left for x in loads),
-                late_right=sum(x.late_right for x in loads),
-                time_ms=round(sum(x.time_ms for x in loads), 3),
-            )
-        )
-    return tuple(sums)
+    return tuple(
+        reduce(InstanceLoad.plus, (r.instances[i] for r in reports if i < len(r.instances)))
+        for i in range(count)
+    )
 
 
-def add_keys(reports: Sequence[BatchReport], most: int = 10) -> tuple[KeyShare, ...]:
+def add_keys(reports: Sequence[OperatorReport], most: int = 10) -> tuple[KeyShare, ...]:
     """The heaviest keys over all batches, by their share of all rows."""
     counts: dict[str, float] = {}
     for report in reports:

@@ -32,10 +32,10 @@ def java_version() -> str | None:
     if java is None:
         return None
     try:
-        told = subprocess.run(
+        answer = subprocess.run(
             [java, "-version"], capture_output=True, text=True, timeout=20, check=True
         ).stderr
     except (OSError, subprocess.SubprocessError):
         return None
-    quoted = re.search(r'version "([^"]+)"', told)
+    quoted = re.search(r'version "([^"]+)"', answer)
     return quoted.group(1) if quoted else None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -27,11 +27,15 @@ EVEN, UNEVEN = 1.15, 1.5  # busiest/mean: up to the first is even, above the sec
 
 @dataclass(frozen=True)
 class Labels:
-    """What the two inputs and the key are called."""
+    """What the two inputs of a join and the key are called."""
 
     left: str = "left"
     right: str = "right"
     key: str = "key"
+
+    def of(self, name: str) -> str:
+        """What an input is called."""
+        return {"left": self.left, "right": self.right}.get(name, name)
 
 
 def balance_style(ratio: float) -> str:
@@ -55,16 +59,15 @@ def sparkline(values: Sequence[float]) -> str:
 def batches_table(reports: Sequence[BatchReport], labels: Labels) -> Table:
     """One line per batch, as much as fits an ordinary terminal."""
     table = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False, expand=True)
-    headings = ("batch", labels.left, labels.right, "matches", "time", "rows/s", "state")
-    for heading in headings:
+    inputs = dict.fromkeys(name for report in reports for name in report.rows)
+    headings = ("batch", *map(labels.of, inputs), "matches", "time", "rows/s", "state")
+    for heading in (*headings, "busiest/mean"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("busiest/mean", justify="right", no_wrap=True)
     for report in reports:
         ratio = report.busiest_over_mean
         table.add_row(
             str(report.batch_id),
-            count(report.rows_left),
-            count(report.rows_right),
+            *(count(report.rows.get(name, 0)) for name in inputs),
             count(report.matches),
             duration(report.duration_ms),
             short(speed(report)),
@@ -119,8 +122,19 @@ def shortened(value: str) -> str:
     return value if len(value) <= VALUE_CHARS_MAX else f"{value[: VALUE_CHARS_MAX - 1]}…"
 
 
-def side_by_side(loads: Sequence[InstanceLoad], keys: Sequence[KeyShare], labels: Labels) -> Table:
-    """Load per instance next to the heaviest keys."""
+def counts_line(counts: Mapping[str, int]) -> str:
+    """Counts by name in one line.
+
+    >>> counts_line({"left": 12, "right": 1_000})
+    '12 left, 1,000 right'
+    """
+    return ", ".join(f"{count(number)} {name}" for name, number in counts.items())
+
+
+def side_by_side(
+    loads: Sequence[InstanceLoad], keys: Sequence[KeyShare], labels: Labels, title: str = ""
+) -> Table:
+    """Load per instance next to the heaviest keys. `title` says of what."""
     times = [x.time_ms for x in loads]
     ratio = max(times) * len(times) / sum(times) if sum(times) > 0 else 1.0
     verdict = Text.assemble("busiest/mean ", (f"{ratio:.2f}", f"bold {balance_style(ratio)}"))
@@ -128,7 +142,7 @@ def side_by_side(loads: Sequence[InstanceLoad], keys: Sequence[KeyShare], labels
     grid.add_column(ratio=1)
     grid.add_column(ratio=1)
     grid.add_row(
-        panel(load_table(loads), "load per instance", verdict),
+        panel(load_table(loads), f"{title}load per instance", verdict),
         panel(keys_table(keys, labels), f"heaviest by {labels.key}", Text("share of all rows")),
     )
     return grid
@@ -161,20 +175,16 @@ def summary_facts(
 ) -> list[tuple[str, str]]:
     """What a run comes to, for people. Matches are counted before a condition `filtered` them."""
     heavy = ", ".join(f"{shortened(k.value)} ({percent(k.share)})" for k in totals.heavy_keys[:3])
-    told = [
-        ("rows", f"{count(totals.rows)}  ({count(totals.rows_left)} {labels.left}, "
-                 f"{count(totals.rows_right)} {labels.right})"),
+    inputs = counts_line({labels.of(name): rows for name, rows in totals.inputs.items()})
+    return [
+        ("rows", f"{count(totals.rows)}  ({inputs})"),
         ("matches", f"{count(totals.matches)}{'  (before `where`)' if filtered else ''}"),
+        *((f"{cause}, dropped", count(rows)) for cause, rows in totals.dropped.items() if rows),
         ("throughput", f"{short(totals.median_rows_per_second)} rows/s in the median batch "
                        f"({duration(totals.median_ms)}), {short(totals.rows_per_second)} overall"),
         ("busiest/mean", f"{totals.busiest_over_mean:.2f} over {len(totals.instances)} instances"),
         (f"heaviest {labels.key}", heavy or "none stands out"),
     ]  # fmt: skip
-    if totals.late:
-        told.insert(2, ("late, dropped", count(totals.late)))
-    if totals.nulls:
-        told.insert(2, ("null, left out", count(totals.nulls)))
-    return told
 
 
 def balance_facts(reports: Sequence[BatchReport]) -> list[tuple[str, str]]:
@@ -184,11 +194,11 @@ def balance_facts(reports: Sequence[BatchReport]) -> list[tuple[str, str]]:
         return []
     accepted = [d for r in reports for d in r.decisions if d.accepted]
     kinds = {kind: sum(d.kind == kind for d in accepted) for kind in ("move", "split", "merge")}
-    told = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in kinds.items() if n)
+    changes = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in kinds.items() if n)
     ratios = [r.busiest_over_mean for r in reports if r.batch_id <= acted[0]]
     lately = median(r.busiest_over_mean for r in reports[-LATELY:])  # one batch may be odd
     return [
-        ("balance", f"{told}; busiest/mean {sparkline([r.busiest_over_mean for r in reports])} "
+        ("balance", f"{changes}; busiest/mean {sparkline([r.busiest_over_mean for r in reports])} "
                     f"{max(ratios):.2f} at first, {lately:.2f} lately"),
         ("verdict", reports[-1].verdict),
     ]  # fmt: skip

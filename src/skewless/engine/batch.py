@@ -8,6 +8,7 @@ rows arrive  →  for every operator, those below first:  plan → steps → row
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Generic
 
@@ -17,7 +18,8 @@ from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Batch, Step
 from skewless.engine.pipeline import IngestTask, Node
-from skewless.engine.report import BatchReport
+from skewless.engine.report import BatchReport, InstanceReport
+from skewless.errors import StateDamagedError
 
 
 class Phases:
@@ -90,7 +92,7 @@ class BatchWork(Generic[Rows]):
             batch.steps.append(step)
             if step.emits:
                 return task
-            batch.reports.append(self._executor.reports(task))
+            batch.reports.append(_of_all(task, self._executor.reports(task)))
             self.phases.lap(self._phase(node, step.name))
             step = coordinator.next(batch)
         return None
@@ -121,3 +123,14 @@ class BatchWork(Generic[Rows]):
         step: Step | None = None if task is None else task.step
         self.phases.lap("write" if step is None else self._phase(root, f"{step.name} and write"))
         return moves
+
+
+def _of_all(task: StepTask, reports: Sequence[InstanceReport]) -> list[InstanceReport]:
+    """The reports of a step that emits nothing, one of every instance. Without one of them, what
+    that instance has made would get lost unseen."""
+    found = sorted(reports, key=lambda report: report.load.instance)
+    if [report.load.instance for report in found] != list(range(task.step.instances)):
+        raise StateDamagedError(
+            f"some instances of batch {task.batch_id} reported nothing of step {task.step.name!r}"
+        )
+    return found

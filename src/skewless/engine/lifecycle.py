@@ -157,16 +157,16 @@ class Query:
         return StepTask(step, self.root, node.name, batch_id, reports)
 
     def reports(self, task: StepTask) -> list[InstanceReport | None]:
-        """What each instance has told of a step that emits. A sink may have read only some of the
-        rows, or none: then some have told nothing."""
-        told: list[InstanceReport | None] = []
+        """What each instance has reported of a step that emits. A sink may have read only some of the
+        rows, or none: then some have reported nothing."""
+        found: list[InstanceReport | None] = []
         for instance in range(task.step.instances):
             try:
                 data = json.loads(self.folder.read(f"{task.report_folder}/{instance}.json"))
-                told.append(InstanceReport.from_json(data))
+                found.append(InstanceReport.from_json(data))
             except FileNotFoundError:
-                told.append(None)
-        return told
+                found.append(None)
+        return found
 
     def commit(
         self,

@@ -122,6 +122,10 @@ class IngestContext:
         last = CommitLog(self.folder).latest()
         return None if last is None else last.operators.get(self.operator)
 
+    def batch_id(self) -> int:
+        """The batch that rows are taken in for: the one after the last that was committed."""
+        return max(CommitLog(self.folder).batch_ids(), default=-1) + 1
+
 
 Work = Callable[["Instance"], Iterator[pa.RecordBatch]]
 
@@ -152,7 +156,7 @@ class Batch:
 
     Rows before `watermark_us` are late. Rows of later batches will be at or after
     `next_watermark_us`. With `is_last` there are no later batches. `reports` are what the instances
-    of each step so far have told; None for those that the sink did not ask to work.
+    of each step so far have reported; None for those that the sink did not ask to work.
     """
 
     batch_id: int
@@ -171,7 +175,7 @@ class Batch:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every instance of every step has told what it did."""
+        """Whether every instance of every step has reported."""
         return all(report is not None for step in self.reports for report in step)
 
     def told(self, step: int = -1) -> list[InstanceReport]:
@@ -217,7 +221,7 @@ class Batch:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a batch of an operator came to: its state from now on, and what is told of it."""
+    """What a batch of an operator came to: its state from now on, and its figures."""
 
     segments: tuple[SegmentInfo, ...] = ()
     blobs: tuple[BlobInfo, ...] = ()

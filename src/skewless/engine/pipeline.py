@@ -109,7 +109,7 @@ class Pipeline:
         kinds = " → ".join(node.name for node in self.nodes)
         for node in self.nodes:
             of_node = node.operator.fingerprint() | _sources(node)
-            facts |= {f"{node.name}: {fact}": told for fact, told in of_node.items()}
+            facts |= {f"{node.name}: {fact}": value for fact, value in of_node.items()}
         return {"kind": kinds} | facts
 
 

@@ -193,6 +193,13 @@ class OperatorReport:
         return data
 
 
+# What is most asked for, by name, in JSON and SQL too.
+SUMMARY = (
+    "matches", "late", "rows_left", "rows_right", "rows_third", "null_keys", "null_times",
+    "nan_bands", "intermediates",
+)  # fmt: skip
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class BatchReport(OperatorReport):
     """What happened in one micro-batch of a query.
@@ -265,6 +272,6 @@ class BatchReport(OperatorReport):
     def to_json(self) -> dict[str, Any]:
         return super().to_json() | {
             "operators": [report.to_json() for report in self.operators],
-            "matches": self.matches,
+            **{name: getattr(self, name) for name in SUMMARY},
             "busiest_over_mean": round(self.busiest_over_mean, 4),
         }

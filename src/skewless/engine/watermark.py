@@ -116,5 +116,5 @@ def behind(watermark_us: int, lag_us: int) -> int:
 
 
 def known(watermark_us: int) -> int | None:
-    """A watermark as it is told: None as long as there is none."""
+    """A watermark as it is reported: None as long as there is none."""
     return None if watermark_us <= NEVER_US // 2 else watermark_us

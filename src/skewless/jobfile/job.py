@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from skewless.errors import ArgumentError, JobFileError
-from skewless.jobfile.join_table import JOIN_KEYS, read_join
+from skewless.jobfile.join_table import JOIN_KEYS, STRATEGY_KEYS, read_join
 from skewless.jobfile.lines import Path as KeyPath
 from skewless.jobfile.lines import key_lines
 from skewless.jobfile.section import JobText, Section
+from skewless.state.publish import FILE_FORMATS
 
 JOB_KEYS = ("name", "checkpoint", "left", "right", "join", "sink", "trigger", "spark")
 SOURCE_KEYS = ("format", "path", "schema", "options", "select")
@@ -25,7 +26,6 @@ KEY_OF_ARGUMENT: Mapping[str, KeyPath] = {
     "left": ("left",),
     "right": ("right",),
     "width": ("join", "on"),
-    "groups": ("join", "balance"),
     "path": ("sink", "path"),
     "option": ("sink", "options"),
     "skewless.keepCommits": ("sink", "options", "skewless.keepCommits"),
@@ -77,6 +77,8 @@ class Job:
     def blame(self, error: ArgumentError) -> JobFileError:
         """What the engine refused, told by the key and line that it came from."""
         path = KEY_OF_ARGUMENT.get(error.argument)
+        if error.argument == "pin":  # whose keys and instances only the engine can judge
+            path = ("join", next(key for key in STRATEGY_KEYS if key in self.join), "pin")
         if path is None:
             return JobFileError(f"{self.text.name}: {error}")
         accepted, *plan = error.accepted.splitlines()  # Spark adds a plan that helps nobody here
@@ -128,8 +130,8 @@ def _syntax_error(file: str, message: str, content: str) -> JobFileError:
     line, column = place.groups()
     if line is None:
         line, column = str(content.rstrip("\n").count("\n") + 1), "end"
-    told = message[: place.start()]
-    return JobFileError(f"{file}:{line}: not valid TOML: {told} (column {column})")
+    problem = message[: place.start()]
+    return JobFileError(f"{file}:{line}: not valid TOML: {problem} (column {column})")
 
 
 def _source(job: Section, side: str) -> Source:
@@ -147,8 +149,6 @@ def _source(job: Section, side: str) -> Source:
 
 
 def _sink(job: Section) -> Sink:
-    from skewless.spark.sinks import FILE_FORMATS
-
     job.need("sink", "a table [sink] with `format` and what the format needs")
     sink = job.table("sink", SINK_KEYS)
     kind = sink.needed_string(

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from skewless.conditions import UNBOUNDED, Band, Unbounded, band
 from skewless.errors import ArgumentError
 from skewless.jobfile.lines import Path
 from skewless.jobfile.section import JobText, Section
-from skewless.placement.balancing import Auto, Balancing, FastJoin, LSStream, NoBalancing
-from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
+from skewless.strategies import FAMILIES
+
+if TYPE_CHECKING:
+    from skewless.placement.strategy import PlacementStrategy
 
 JOIN_KEYS = (
-    "on", "left_time", "right_time", "within", "late", "how", "where", "balance", "instances",
-    "slots", "suffixes", "on_null_time",
+    "on", "time", "left_time", "right_time", "within", "late", "how", "where", "strategy",
+    "balance", "instances", "slots", "suffixes", "on_null_time",
 )  # fmt: skip
-AUTO = "auto"  # the engine's own choice
-BALANCES: dict[str, type[Routing] | type[Balancing]] = {
-    "auto": Auto,
-    "fastjoin": FastJoin,
-    "lsstream": LSStream,
-    "none": NoBalancing,
-    "hash": Hash,
-    "contrand": ContRand,
-    "broadcast": Broadcast,
-}
+STRATEGY_KEYS = ("strategy", "balance")  # the same, as `sk.join` has it
 
 ON = (
     '"k", ["k1", "k2"], pairs [["left_k", "right_k"]], bands '
@@ -37,7 +30,8 @@ OR_LATE = ', or one for each side: ["1 minute", "0 seconds"]'
 LATE = f'"1 minute"{OR_LATE}'
 SUFFIXES = 'two texts, such as ["", "_right"]'
 WIDTH = 'a number, or for times a duration such as "5 seconds"'
-BALANCE = 'a name, or a table such as { strategy = "auto", tolerance = 0.05 }'
+TIME = 'an event-time column for both sides, or one for each: ["ordered_at", "seen_at"]'
+STRATEGY = 'a name, or a table such as { strategy = "auto", tolerance = 0.05 }'
 COUNT = "a whole number from 1 to 65536"
 UNBOUNDED_WORD = "unbounded"
 
@@ -54,12 +48,11 @@ def read_join(job: Section) -> dict[str, Any]:
     arguments = {
         "on": _on(join),
         "within": within,
-        "left_time": _time(join, "left_time", within),
-        "right_time": _time(join, "right_time", within),
+        **_times(join, within),
         "late": _late(join),
         "how": join.one_of("how", ("inner",)),
         "where": join.string("where", "an SQL condition over the output columns"),
-        "balance": _balance(join),
+        **{key: _strategy(join, key) for key in STRATEGY_KEYS},
         "instances": _count(join, "instances"),
         "slots": _count(join, "slots"),
         "suffixes": _suffixes(join),
@@ -114,6 +107,20 @@ def _within(join: Section) -> object:
     return value[0], value[1]
 
 
+def _times(join: Section, within: object) -> dict[str, object]:
+    """`time` says it for both sides; `left_time` and `right_time` one by one."""
+    one_by_one = [key for key in ("left_time", "right_time") if key in join]
+    if "time" not in join:
+        return {key: _time(join, key, within) for key in ("left_time", "right_time")}
+    if one_by_one:
+        raise join.refuse("time", f"left out where {', '.join(one_by_one)} says it, too")
+    value = join.get("time")
+    names = value if isinstance(value, list) else [value, value]
+    if len(names) != 2 or not all(isinstance(name, str) and name for name in names):
+        raise join.refuse("time", TIME)
+    return {"time": tuple(names) if isinstance(value, list) else value}
+
+
 def _time(join: Section, key: str, within: object) -> str | None:
     what = "the name of the event-time column"
     if isinstance(within, Unbounded):
@@ -135,25 +142,34 @@ def _late(join: Section) -> object:
     return value[0], value[1]
 
 
-def _balance(join: Section) -> Routing | Balancing | str | None:
-    value = join.get("balance")
+def _strategy(join: Section, key: str) -> PlacementStrategy | Literal["auto"] | None:
+    value = join.get(key)
     if value is None:
         return None
-    if value == AUTO:
-        return AUTO
+    if key == "balance" and "strategy" in join:
+        raise join.refuse(key, "left out where `strategy` is given")
+    if value == "auto":
+        return "auto"  # the engine's own choice
+    family = FAMILIES["join"]
+    words = family.words()
     if isinstance(value, str):
-        join.one_of("balance", tuple(BALANCES))
-        return BALANCES[value]()
+        join.one_of(key, words)
+        named: PlacementStrategy = family.load(words[value])()
+        return named
     if not isinstance(value, dict):
-        raise join.refuse("balance", BALANCE)
-    strategy = join.table("balance", tuple(value))
-    strategy.needed_string("strategy", f"one of: {', '.join(BALANCES)}")
-    strategy.one_of("strategy", tuple(BALANCES))
-    kind = BALANCES[value["strategy"]]
+        raise join.refuse(key, STRATEGY)
+    name = join.table(key, tuple(value))
+    name.needed_string("strategy", f"one of: {', '.join(words)}")
+    name.one_of("strategy", words)
+    return _configured(join, key, family.load(words[value["strategy"]]))
+
+
+def _configured(join: Section, key: str, kind: type[PlacementStrategy]) -> PlacementStrategy:
+    """A strategy with its parameters."""
     parameters = [field.name for field in fields(kind)]  # type: ignore[arg-type]
-    table = join.table("balance", ("strategy", *parameters))
+    table = join.table(key, ("strategy", *parameters))
     try:
-        return kind(**{key: value[key] for key in parameters if key in value})
+        return kind(**{name: table.get(name) for name in parameters if name in table})
     except ArgumentError as error:
         raise table.refuse(error.argument, error.accepted) from error
 

@@ -126,8 +126,10 @@ class Section:
         try:
             return parse_duration_us(value, str(path[-1]), allow_negative=allow_negative)
         except ArgumentError as error:
-            told = error.accepted if isinstance(value, str) else "a duration such as '10 minutes'"
-            raise self.text.refusal(path, value, f"{told}{or_else}") from error
+            accepted = (
+                error.accepted if isinstance(value, str) else "a duration such as '10 minutes'"
+            )
+            raise self.text.refusal(path, value, f"{accepted}{or_else}") from error
 
     def table(self, key: str, keys: Collection[str]) -> Section:
         """A table within; one without keys if it is not there."""

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
 from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
-from skewless.placement.balancing.base import Balancing
-from skewless.placement.balancing.governor import Governor
 from skewless.placement.balancing.imbalance import deviation_from_mean, max_over_mean, max_over_min
 from skewless.placement.figures import Decision
 from skewless.placement.places import IsolatedKey, Placement
-from skewless.placement.routing import Routing
+from skewless.placement.strategy import PlacementStrategy, Placing
 from skewless.placement.units import RoutingTable
 from skewless.simulation.costs import Costs
 from skewless.simulation.division import Division, Ints, Loads, Work
 from skewless.simulation.measuring import (
     Keys,
-    as_told_by_instances,
     compared_by_instance,
     compared_by_slot,
     load_report,
     products,
+    reported_by_instances,
     resources,
 )
 from skewless.simulation.queues import Queues
@@ -35,13 +33,13 @@ from skewless.simulation.workloads import Batch
 class VirtualCluster:
     """A join of two streams on so many `instances`, with the state of the last `window_batches`.
 
-    A routing stays as it is; a balancing strategy is driven by the governor that drives it in
-    Spark, from reports that tell the same. `slots` are 16 per instance, or what the strategy wants.
+    The strategy is begun as in Spark, and observes reports that say the same as those there.
+    `slots` are 16 per instance, or what the strategy wants.
     """
 
     def __init__(
         self,
-        strategy: Routing | Balancing,
+        strategy: PlacementStrategy,
         instances: int,
         slots: int | None = None,
         costs: Costs | None = None,
@@ -51,15 +49,12 @@ class VirtualCluster:
         if instances < 1 or window_batches < 1:
             name = "instances" if instances < 1 else "window_batches"
             raise ArgumentError(name, min(instances, window_batches), "at least 1")
-        wanted = strategy.slots_wanted if isinstance(strategy, Balancing) else None
         self.costs = costs or Costs()
-        self.slots = slots or (wanted or 16) * instances
+        self.slots = slots or (strategy.slots_wanted or 16) * instances
         self.instances = instances
         self.service_ms: Floats = np.zeros(instances)
         self._strategy, self._seed = strategy, seed
-        self._governor: Governor | None = None
-        if isinstance(strategy, Balancing):
-            self._governor = Governor(strategy, strategy.start(self.slots, instances))
+        self._placing: Placing = strategy.begin(self.slots, instances)
         self._keys = Keys(np.empty(0, np.int64), self.slots, seed)
         self._window: deque[tuple[Floats, Floats]] = deque(maxlen=window_batches)
         self._stored: tuple[Floats, Floats] = (np.zeros(0), np.zeros(0))
@@ -72,7 +67,7 @@ class VirtualCluster:
     @property
     def placement(self) -> Placement | None:
         """Where everything is now, if that can change."""
-        return None if self._governor is None else self._governor.placement
+        return self._placing.placement
 
     def run(self, batches: Iterable[Batch]) -> list[BatchFigures]:
         return [self.step(batch) for batch in batches]
@@ -80,9 +75,9 @@ class VirtualCluster:
     def step(self, batch: Batch) -> BatchFigures:
         """Work on a batch, tell of it, and let the strategy decide about the next."""
         left, right = self._take_in(batch)
-        own = self._positions_of(self.placement)
+        isolated = self._positions_of(self.placement)
         by_key = Work(left, right, *self._stored, *_pairs_by_key(left, right, *self._stored))
-        by_slot = compared_by_slot(by_key, self._keys.slots, self.slots, own)
+        by_slot = compared_by_slot(by_key, self._keys.slots, self.slots, isolated)
         work = by_slot if self.costs.scan == "slot" else by_key
         division = self._divided()
         loads = division.loads(work)
@@ -93,7 +88,7 @@ class VirtualCluster:
         self.service_ms = service
         self._moving = np.zeros(self.instances)
         self._store(left, right)
-        decisions, migrated = self._decide(work, loads, service, own)
+        decisions, migrated = self._decide(work, loads, service, isolated)
         busiest = float(service.max())
         figures = BatchFigures(
             batch_id=self._batch_id,
@@ -111,7 +106,7 @@ class VirtualCluster:
             backlog_ms=float(self._queues.backlog_ms.max()),
             latency=latency,
             units=division.units,
-            isolated_keys=len(own),
+            isolated_keys=len(isolated),
             migrated_rows=migrated,
             decisions=tuple(decisions),
         )
@@ -151,15 +146,9 @@ class VirtualCluster:
             self._window[i] = wider(left), wider(right)
 
     def _divided(self) -> Division:
-        if self._table is None:
-            if isinstance(self._strategy, Routing):
-                self._table = self._strategy.table(self.slots, self.instances)
-            else:
-                assert self._governor is not None
-                self._table = self._governor.placement.table(self._strategy.name)
-            self._division = None
-        if self._division is None:
-            self._division = Division(self._table, self._keys.hashes)
+        table = self._placing.table
+        if self._division is None or table is not self._table:
+            self._table, self._division = table, Division(table, self._keys.hashes)
         return self._division
 
     def _service_ms(self, loads: Loads) -> Floats:
@@ -177,20 +166,19 @@ class VirtualCluster:
         self._stored = self._stored[0] + left, self._stored[1] + right
 
     def _decide(
-        self, work: Work, loads: Loads, service: Floats, own: Ints
-    ) -> tuple[list[Decision], float]:
-        if self._governor is None:
-            return [], 0.0
-        before = self._governor.placement
-        watched = self._governor.strategy.keys_watched
+        self, work: Work, loads: Loads, service: Floats, isolated: Ints
+    ) -> tuple[Sequence[Decision], float]:
+        before = self.placement
+        if before is None:
+            return (), 0.0
         if self.costs.scan == "instance":
-            work = as_told_by_instances(work, loads, self._keys, own, before)
-        report = load_report(self._batch_id, self._keys, work, before, own, service, watched)
-        decisions = self._governor.observe(report, loads.probing, loads.pairs)
-        after = self._governor.placement
-        if after is before:
+            work = reported_by_instances(work, loads, self._keys, isolated, before)
+        watched = self._strategy.keys_told
+        report = load_report(self._batch_id, self._keys, work, before, isolated, service, watched)
+        decisions = self._placing.observe(report, loads.probing, loads.pairs)
+        after = self.placement
+        if after is None or after is before:
             return decisions, 0.0
-        self._table = None
         gone, come = self._migrations(before, after)
         self._moving = gone + come
         return decisions, float(come.sum())
@@ -198,38 +186,38 @@ class VirtualCluster:
     def _migrations(self, before: Placement, after: Placement) -> tuple[Floats, Floats]:
         """The stored rows that leave each instance, and those that come to it. What several share
         counts by shares."""
-        apart = np.zeros(len(self._keys.hashes), bool)
+        is_isolated = np.zeros(len(self._keys.hashes), bool)
         for placement in (before, after):
-            apart[self._positions_of(placement)] = True
-        stored = np.where(apart, 0.0, self._stored[0] + self._stored[1])
+            is_isolated[self._positions_of(placement)] = True
+        stored = np.where(is_isolated, 0.0, self._stored[0] + self._stored[1])
         of_slots = np.bincount(self._keys.slots, stored, minlength=self.slots)
         moved = np.where(before.instance_of != after.instance_of, of_slots, 0.0)
         gone = np.bincount(before.instance_of, moved, self.instances).astype(float)
         come = np.bincount(after.instance_of, moved, self.instances).astype(float)
-        for at in np.flatnonzero(apart):
+        for at in np.flatnonzero(is_isolated):
             key = int(self._keys.hashes[at])
             old, new = before.isolated_key(key), after.isolated_key(key)
             slot = int(self._keys.slots[at])
             if old is not None and old == new:
                 continue
             for prober, rows in ((0, self._stored[1][at]), (1, self._stored[0][at])):
-                was, will = (_shares(p, own, slot, prober)
-                             for p, own in ((before, old), (after, new)))  # fmt: skip
+                was, will = (_shares(p, isolated, slot, prober)
+                             for p, isolated in ((before, old), (after, new)))  # fmt: skip
                 gone += rows * np.maximum(was - will, 0.0)
                 come += rows * np.maximum(will - was, 0.0)
         return gone, come
 
     def _positions_of(self, placement: Placement | None) -> Ints:
         """Where among the sorted keys those are that have places of their own."""
-        own = () if placement is None else placement.isolated
-        return np.searchsorted(self._keys.hashes, np.array([o.hash for o in own], np.uint64))
+        isolated = () if placement is None else placement.isolated
+        return np.searchsorted(self._keys.hashes, np.array([o.hash for o in isolated], np.uint64))
 
 
-def _shares(placement: Placement, own: IsolatedKey | None, slot: int, prober: int) -> Floats:
-    if own is None:
+def _shares(placement: Placement, isolated: IsolatedKey | None, slot: int, prober: int) -> Floats:
+    if isolated is None:
         here: tuple[int, ...] = (int(placement.instance_of[slot]),)
     else:
-        here = own.right if prober else own.left
+        here = isolated.right if prober else isolated.left
     return np.bincount(here, minlength=placement.instances) / len(here)
 
 

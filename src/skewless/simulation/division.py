@@ -124,8 +124,8 @@ class Division:
 
 def _cuts(cuts: list[Cut | None]) -> tuple[Ints, Ints, Ints]:
     """Part, parts and what is cut, one after the other."""
-    told = [(0, 0, _NOTHING) if c is None else (c.part, c.parts, _OF[c.of]) for c in cuts]
-    part, parts, of = np.array(told, np.int64).reshape(-1, 3).T
+    described = [(0, 0, _NOTHING) if c is None else (c.part, c.parts, _OF[c.of]) for c in cuts]
+    part, parts, of = np.array(described, np.int64).reshape(-1, 3).T
     return part, parts, of
 
 

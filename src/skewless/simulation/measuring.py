@@ -1,4 +1,4 @@
-"""What the instances of a virtual cluster tell: the report that `joining.reports` makes of the
+"""What the instances of a virtual cluster report: what `operators.two_way.loads` makes of the
 figures of real ones, from counts per key."""
 
 from __future__ import annotations
@@ -63,35 +63,35 @@ def load_report(
     keys: Keys,
     work: Work,
     placement: Placement,
-    own: Ints,
+    isolated: Ints,
     service_ms: Floats,
     watched: int,
 ) -> LoadReport:
-    """The figures of a batch: slots without the keys `own` that have places of their own, and the
-    heaviest keys of each instance, together with those. Stored rows include the new ones."""
-    apart = np.zeros(len(keys), bool)
-    apart[own] = True
+    """The figures of a batch: slots without the `isolated` keys, and the heaviest keys of
+    each instance, together with those. Stored rows include the new ones."""
+    is_isolated = np.zeros(len(keys), bool)
+    is_isolated[isolated] = True
     weight = work.new_left + work.new_right + work.pairs_left + work.pairs_right
     total = work.new_left.sum() + work.new_right.sum()
     total += PAIR_WEIGHT * (work.pairs_left.sum() + work.pairs_right.sum())
     rate = float(service_ms.sum() / total) if total > 0 else 0.0
     each = _figures(work, rate)
     slots = Figures(
-        *(np.bincount(keys.slots, np.where(apart, 0.0, values), placement.slots).astype(float)
+        *(np.bincount(keys.slots, np.where(is_isolated, 0.0, values), placement.slots).astype(float)
           for values in each.arrays().values())
     )  # fmt: skip
     home = placement.instance_of[keys.slots].astype(np.int64)
-    heavy = _heaviest(np.where(apart, 0.0, weight), home, watched)
-    told = np.union1d(own, heavy)
+    heavy = _heaviest(np.where(is_isolated, 0.0, weight), home, watched)
+    reported = np.union1d(isolated, heavy)
     return LoadReport(
         batch_id=batch_id,
         slots=slots,
         keys=tuple(
             WatchedKey(int(keys.hashes[at]), str(keys.ids[keys.order[at]]), int(keys.slots[at]),
-                       bool(apart[at]))
-            for at in told.tolist()
+                       bool(is_isolated[at]))
+            for at in reported.tolist()
         ),
-        key_figures=each.take(told),
+        key_figures=each.take(reported),
         instance_ms=tuple(service_ms.tolist()),
     )  # fmt: skip
 
@@ -124,14 +124,14 @@ def _heaviest(weight: Floats, home: Ints, count: int) -> Ints:
     return order[rank < count]
 
 
-def compared_by_slot(work: Work, slot: Ints, slots: int, own: Ints) -> Work:
-    """The same rows, each compared with all of its slot; a key apart is a slot of its own."""
-    apart = np.zeros(len(slot), bool)
-    apart[own] = True
+def compared_by_slot(work: Work, slot: Ints, slots: int, isolated: Ints) -> Work:
+    """The same rows, each compared with all of its slot; an isolated key is a slot by itself."""
+    is_isolated = np.zeros(len(slot), bool)
+    is_isolated[isolated] = True
 
     def met(side: Floats) -> Floats:
-        total = np.bincount(slot, np.where(apart, 0.0, side), minlength=slots)
-        return np.where(apart, side, total[slot])
+        total = np.bincount(slot, np.where(is_isolated, 0.0, side), minlength=slots)
+        return np.where(is_isolated, side, total[slot])
 
     return replace(
         work,
@@ -149,14 +149,14 @@ def compared_by_instance(loads: Loads) -> Loads:
     )
 
 
-def as_told_by_instances(
-    work: Work, loads: Loads, keys: Keys, own: Ints, placement: Placement
+def reported_by_instances(
+    work: Work, loads: Loads, keys: Keys, isolated: Ints, placement: Placement
 ) -> Work:
     """The pairs of each key where a row is compared with all that its instance has. Those of a key
     that several instances share are the mean of theirs."""
     home = placement.instance_of[keys.slots]
     right, left = loads.met_right[home], loads.met_left[home]
-    for at, apart in zip(own.tolist(), placement.isolated, strict=True):
+    for at, apart in zip(isolated.tolist(), placement.isolated, strict=True):
         right[at] = loads.met_right[list(apart.left)].mean()
         left[at] = loads.met_left[list(apart.right)].mean()
     return replace(work, pairs_left=work.new_left * right, pairs_right=work.new_right * left)

@@ -1,5 +1,5 @@
-"""What runs inside Spark's Python workers: the frame of every step of a batch, as `mapInArrow`
-functions. What a step does comes with it, so that a worker loads only what its query needs."""
+"""What crosses between Spark and its Python workers: the frame of every task, as `mapInArrow`
+functions. What a task does comes with it, so that a worker loads only what its query needs."""
 
 from __future__ import annotations
 
@@ -14,70 +14,85 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from skewless.engine.instance import StepTask
+from skewless.engine.pipeline import IngestTask
+
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-ARRIVAL_SCHEMA = "arrival string"
-SETTLING_TASKS = 4
+JSON_SCHEMA = "json string"  # of what tasks report to the driver
+FREEZING_TASKS = 4
 
 _tasks_run = 0
 
 
-class Telling(Protocol):
+class Reported(Protocol):
     """What a task finds, as plain values for the driver."""
 
     def to_json(self) -> dict[str, Any]: ...
 
 
-def arrivals_task(
-    schema: pa.Schema, ingest: Callable[[Iterator[pa.RecordBatch]], Iterator[Telling]]
-) -> ArrowFunction:
+def ingest_function(task: IngestTask) -> ArrowFunction:
     """Rows of an input in, what the task made of them out."""
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
-        for arrived in ingest(_as_schema(b, schema) for b in batches):
-            yield _told(arrived)
-        settle()
+    def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        set_tcp_nodelay()
+        for arrival in task(batches, _task_number()):
+            yield _as_json(arrival)
+        freeze_gc()
 
-    return task
+    return function
 
 
-def instances_task(work: Callable[[int], Iterator[pa.RecordBatch]]) -> ArrowFunction:
-    """Numbers of instances in, their results out."""
+def _task_number() -> int:
+    from pyspark import TaskContext
 
-    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        talk_at_once()
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def rows_function(task: StepTask) -> ArrowFunction:
+    """Numbers of instances in, their rows out."""
+    return _per_instance(task.rows_of)
+
+
+def report_function(task: StepTask) -> ArrowFunction:
+    """Numbers of instances in, their reports out."""
+
+    def report(instance: int) -> Iterator[pa.RecordBatch]:
+        yield _as_json(task.report_of(instance))
+
+    return _per_instance(report)
+
+
+def pass_on_function(task: StepTask, ingest: IngestTask, columns: tuple[int, ...]) -> ArrowFunction:
+    """Numbers of instances in; their rows go straight into the operator above, and what it made of
+    them comes out. They never see the JVM."""
+    wanted = list(columns)
+
+    def pass_on(instance: int) -> Iterator[pa.RecordBatch]:
+        rows = (batch.select(wanted) for batch in task.rows_of(instance))
+        for arrival in ingest(rows, instance):
+            yield _as_json(arrival)
+
+    return _per_instance(pass_on)
+
+
+def _per_instance(work: Callable[[int], Iterator[pa.RecordBatch]]) -> ArrowFunction:
+    def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        set_tcp_nodelay()
         for batch in batches:
             for instance in batch.column(0).to_pylist():
                 yield from work(instance)
-        settle()
+        freeze_gc()
 
-    return task
-
-
-def telling_task(work: Callable[[int], Telling]) -> ArrowFunction:
-    """Numbers of instances in, what they tell of their work out."""
-
-    def tell(instance: int) -> Iterator[pa.RecordBatch]:
-        yield _told(work(instance))
-
-    return instances_task(tell)
+    return function
 
 
-def _told(found: Telling) -> pa.RecordBatch:
-    return pa.record_batch({"arrival": [json.dumps(found.to_json())]})
+def _as_json(found: Reported) -> pa.RecordBatch:
+    return pa.record_batch({"json": [json.dumps(found.to_json())]})
 
 
-def _as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The same rows in the types that segments are written in: the session decides on the time
-    zone and on large strings, the state must not depend on it."""
-    if batch.schema.types == schema.types:
-        return batch.rename_columns(schema.names) if batch.schema.names != schema.names else batch
-    columns = [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
-
-
-def talk_at_once() -> None:
+def set_tcp_nodelay() -> None:
     """Spare each Python task two waits of 40 ms.
 
     Spark and its Python workers talk over loopback TCP in small writes without TCP_NODELAY: each
@@ -96,7 +111,7 @@ def talk_at_once() -> None:
                         connection.setsockopt(socket.IPPROTO_TCP, setting, 1)
 
 
-def settle() -> None:
+def freeze_gc() -> None:
     """Keep a worker's libraries out of the garbage collector's sight.
 
     Spark collects garbage in a worker after every task, before the worker can take the next one.
@@ -105,5 +120,5 @@ def settle() -> None:
     """
     global _tasks_run  # noqa: PLW0603  one count per process is what is meant
     _tasks_run += 1
-    if _tasks_run <= SETTLING_TASKS:
+    if _tasks_run <= FREEZING_TASKS:
         gc.freeze()

@@ -1,44 +1,106 @@
-"""A micro-batch on Spark: two jobs and a commit.
+"""The engine's loop on Spark: tasks are `mapInArrow` jobs, and `foreachBatch` calls the loop.
 
-Job 1 is the streaming plan itself, whose tasks have sorted and stored the new rows; its result is a
-few rows that tell where. Job 2 has one task per instance, which joins. Then comes the commit.
+Job 1 is the streaming plan itself, whose tasks take the streams' rows in; its result is a few rows
+that tell what they made of them. Every further step is a job with one task per instance.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-import time
-from abc import ABC, abstractmethod
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skewless import failpoints
-from skewless.engine.lifecycle import StateRuntime
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import Executor, Sink
+from skewless.engine.instance import StepTask
+from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Arrival
-from skewless.operators.pair import JoinSpec
-from skewless.operators.two_way.operator import BatchPlan, JoinRuntime, run_instance
-from skewless.spark.exchange import ArrowFunction, instances_task
-from skewless.spark.result import Steps, with_steps
-from skewless.spark.sinks import Moves, Sink
+from skewless.engine.pipeline import Feed, IngestTask, Node
+from skewless.engine.report import InstanceReport
+from skewless.spark.exchange import (
+    JSON_SCHEMA,
+    ArrowFunction,
+    ingest_function,
+    pass_on_function,
+    report_function,
+    rows_function,
+)
+from skewless.spark.steps import with_steps
 from skewless.state.owner import CheckpointLock
-
-Json = dict[str, Any]
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_ROWS_DEFAULT = "10000"
 ARROW_ROWS_WANTED = "20000"  # fewer, larger hand-overs between Spark and Python
 
 
-class BatchDriver(ABC):
+def taken_in(frame: DataFrame, task: IngestTask, columns: tuple[int, ...]) -> DataFrame:
+    """Rows of a DataFrame, taken in by an operator: what its tasks report. Columns go by number:
+    `mapInArrow` looks them up by name, and takes a dot in a name for a field of a struct."""
+    numbered = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+    wanted = numbered.select(*(f"c{i}" for i in columns))
+    return wanted.mapInArrow(ingest_function(task), JSON_SCHEMA)
+
+
+@dataclass(frozen=True)
+class SparkExecutor(Executor[DataFrame]):
+    """The tasks of one batch. `arrived` is the result of job 1; `schemas` are what operators
+    emit, in Spark's types."""
+
+    session: SparkSession
+    arrived: DataFrame
+    schemas: Mapping[str, StructType]
+
+    def arrivals(self) -> list[Arrival]:
+        return [Arrival.from_json(found) for found in _collected(self.arrived)]
+
+    def reports(self, task: StepTask) -> list[InstanceReport]:
+        frame = self._per_instance(task, report_function(task), JSON_SCHEMA)
+        return [InstanceReport.from_json(found) for found in _collected(frame)]
+
+    def rows(self, task: StepTask, node: Node) -> DataFrame:
+        return self._per_instance(task, rows_function(task), self.schemas[node.name])
+
+    def no_rows(self, node: Node) -> DataFrame:
+        nothing: list[Any] = []
+        return self.session.createDataFrame(nothing, self.schemas[node.name])
+
+    def pass_on(self, task: StepTask, node: Node, ingest: IngestTask, feed: Feed) -> list[Arrival]:
+        if feed.shape:
+            rows = with_steps(self.rows(task, node), feed.shape)
+            frame = taken_in(rows, ingest, feed.columns)
+        else:
+            function = pass_on_function(task, ingest, feed.columns)
+            frame = self._per_instance(task, function, JSON_SCHEMA)
+        return [Arrival.from_json(found) for found in _collected(frame)]
+
+    def drain(self, rows: DataFrame) -> None:
+        rows.write.format("noop").mode("overwrite").save()
+
+    def _per_instance(
+        self, task: StepTask, function: ArrowFunction, schema: StructType | str
+    ) -> DataFrame:
+        """One task per instance, which gets the instance's number."""
+        count = task.step.instances
+        return self.session.range(0, count, 1, count).mapInArrow(function, schema)
+
+
+def _collected(frame: DataFrame) -> list[dict[str, Any]]:
+    return [json.loads(row[0]) for row in frame.collect()]
+
+
+class BatchDriver:
     """Called by `foreachBatch` with the result of job 1. Spark Connect sends it to the server: it
     is pickled by its fields, before any batch is at work."""
 
-    def __init__(self, runtime: StateRuntime, sink: Sink) -> None:
-        self.runtime, self._sink = runtime, sink
+    def __init__(
+        self, query: Query, sink: Sink[DataFrame], schemas: Mapping[str, StructType]
+    ) -> None:
+        self.query, self._sink, self._schemas = query, sink, dict(schemas)
         self._at_work = threading.Lock()
         self._closed = False
 
@@ -60,77 +122,12 @@ class BatchDriver(ABC):
                 self._process(arrived, batch_id)
 
     def _process(self, arrived: DataFrame, batch_id: int) -> None:
-        failpoints.hit("batch.begun", batch_id)
-        if not self.runtime.is_open:
-            CheckpointLock(self.runtime.folder).acquire()  # held as long as this process lives
-            self.runtime.open()
-        if self.runtime.is_done(batch_id):
-            return
-        clock = Clock()
+        if not self.query.is_open:
+            CheckpointLock(self.query.folder).acquire()  # held as long as this process lives
+            self.query.open()
         session = arrived.sparkSession
-        told = [json.loads(row[0]) for row in arrived.collect()]
-        clock.lap("ingest")
-        self._work(session, told, batch_id, clock)
+        executor = SparkExecutor(session, arrived, self._schemas)
+        run_batch(self.query, executor, self._sink, batch_id)
         if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:
             # This is the query's own copy of the session, and it plans the batches to come.
             session.conf.set(ARROW_ROWS, ARROW_ROWS_WANTED)
-
-    @abstractmethod
-    def _work(self, session: SparkSession, told: list[Json], batch_id: int, clock: Clock) -> None:
-        """Do all of a batch that comes after the rows have arrived, up to its commit."""
-
-    def _write(self, result: DataFrame, batch_id: int) -> Moves:
-        failpoints.hit("sink.begun", batch_id)
-        moves = self._sink.write(result, batch_id)
-        failpoints.hit("sink.staged", batch_id)
-        return moves
-
-
-class JoinDriver(BatchDriver):
-    """A batch of a two-way join: plan, join and write, commit."""
-
-    runtime: JoinRuntime
-
-    def __init__(
-        self, runtime: JoinRuntime, sink: Sink, match_schema: StructType, steps: Steps
-    ) -> None:
-        super().__init__(runtime, sink)
-        self._match_schema, self._steps = match_schema, steps
-
-    def _work(self, session: SparkSession, told: list[Json], batch_id: int, clock: Clock) -> None:
-        arrivals = [Arrival.from_json(t) for t in told]
-        plan = self.runtime.plan(batch_id, arrivals)
-        clock.lap("plan")
-        matches = matches_of(session, self.runtime.spec, plan, self._match_schema)
-        moves = self._write(with_steps(matches, self._steps), batch_id)
-        clock.lap("join and write")
-        self.runtime.commit(plan, arrivals, moves, clock.laps)
-
-
-def matches_of(
-    session: SparkSession, spec: JoinSpec, plan: BatchPlan, schema: StructType
-) -> DataFrame:
-    """The matches of a planned batch, as a DataFrame of one task per instance."""
-    count = plan.routing.instances
-    work = instances_task(partial(run_instance, spec, plan))
-    return per_instance(session, count, work, schema)
-
-
-def per_instance(
-    session: SparkSession, count: int, function: ArrowFunction, schema: StructType | str
-) -> DataFrame:
-    """One task per instance, which gets the instance's number."""
-    return session.range(0, count, 1, count).mapInArrow(function, schema)
-
-
-class Clock:
-    """Splits the time of a batch into phases."""
-
-    def __init__(self) -> None:
-        self._last = time.perf_counter()
-        self.laps: dict[str, float] = {}
-
-    def lap(self, phase: str) -> None:
-        now = time.perf_counter()
-        self.laps[phase] = (now - self._last) * 1000
-        self._last = now

@@ -1,4 +1,8 @@
-"""What every operator gives the user: a result that is described but not yet running."""
+"""What every operator gives the user: a result that is described but not yet running.
+
+A result is used as a DataFrame is: shaped by `select` and its like, written by `writeStream`, or
+taken further by another operator. A tree of results is one query.
+"""
 
 from __future__ import annotations
 
@@ -6,55 +10,133 @@ import atexit
 import shutil
 import tempfile
 import uuid
-from abc import ABC, abstractmethod
+import weakref
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
-from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from skewless.arrays.types import FAR_US
+from skewless.engine.batch import BatchWork
+from skewless.engine.lifecycle import Query
+from skewless.engine.operator import Operator
+from skewless.engine.pipeline import Feed, IngestTask, Node, Pipeline
+from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError
+from skewless.spark.executor import SparkExecutor, taken_in
 from skewless.spark.interpreter import check_workers
+from skewless.spark.steps import (
+    Steps,
+    analysed,
+    event_times_of,
+    traced,
+    untraced,
+    with_steps,
+)
 from skewless.state.files import qualify
 
 if TYPE_CHECKING:
-    from skewless.spark.executor import BatchDriver
-    from skewless.spark.sinks import Sink
+    from skewless.spark.grouped import GroupedResult
     from skewless.spark.writer import ResultWriter
 
-Steps = tuple[tuple[str, tuple[Any, ...]], ...]
+Make = Callable[[int, str | None], Operator]
 
 
-@dataclass(frozen=True)
-class Described(ABC):
+@dataclass(frozen=True, eq=False, repr=False)
+class Result:
     """Rows to come: write them with `writeStream` or, when the inputs are static, take them with
-    `toDF`. `steps` are done to them in Catalyst, as (name of a DataFrame method, its arguments);
-    `schema` is that of the result after them."""
+    `dataframe`.
 
-    frame: DataFrame  # the first input: says which session, and whether it streams
-    schema: StructType
-    steps: Steps
+    `sources` are the inputs, of which the columns `taken` are needed. `make` gives the operator for
+    so many cores and an output mode. It emits `emitted`; `steps` are then done to its rows in
+    Catalyst.
+    """
+
+    sources: tuple[DataFrame | Result, ...]
+    taken: tuple[tuple[int, ...], ...]
+    make: Make
+    emitted: StructType
+    steps: Steps = ()
+    shaped: StructType | None = None  # the columns after the steps, event times marked
 
     output_modes: ClassVar[tuple[str, ...]] = ("append",)
-    output_modes_told: ClassVar[str] = "'append'"
+    output_modes_text: ClassVar[str] = "'append': a join only ever adds rows"
+
+    # What it looks like ------------------------------------------------------------------------
+
+    @property
+    def schema(self) -> StructType:
+        return untraced(self._columns_now)
 
     @property
     def columns(self) -> list[str]:
-        return list(self.schema.names)
+        return list(self._columns_now.names)
+
+    @property
+    def dtypes(self) -> list[tuple[str, str]]:
+        return [(f.name, f.dataType.simpleString()) for f in self.schema.fields]
 
     @property
     def isStreaming(self) -> bool:
-        return bool(self.frame.isStreaming)
+        return bool(self.sources[0].isStreaming)
 
     @property
     def sparkSession(self) -> SparkSession:
-        return self.frame.sparkSession
+        return self.sources[0].sparkSession
+
+    def printSchema(self) -> None:
+        """Print the columns as a tree."""
+        print(self.schema.treeString())
+
+    def explain(self) -> None:
+        """Print the operators of the query, the lowest first, and what each is tied to."""
+        pipeline, _ = self.pipeline(1, None)
+        for node in pipeline.nodes:
+            print(f"{node.name}")
+            for i, feed in node.fed():
+                source = f"stream {feed.stream}" if feed.source is None else feed.source
+                shaped = "".join(f" → {method}" for method, _ in feed.shape)
+                print(f"  {i.name}: {source}{shaped}")
+            for fact, value in node.operator.fingerprint().items():
+                print(f"  {fact}: {value}")
+        if self.steps:
+            print("then " + " → ".join(method for method, _ in self.steps))
+
+    def __repr__(self) -> str:
+        columns = ", ".join(f"{name}: {kind}" for name, kind in self.dtypes)
+        columns = columns if len(columns) <= 60 else f"{columns[:57]}…"
+        kind = "streaming" if self.isStreaming else "static"
+        return f"{type(self).__name__}[{columns}] ({kind})"
+
+    def __getattr__(self, name: str) -> NoReturn:
+        more = ""
+        if not name.startswith("_") and hasattr(DataFrame, name):
+            more = (
+                " A batch of the rows as a DataFrame, with all its methods, is what "
+                "writeStream.foreachBatch hands over."
+                if self.isStreaming
+                else " A DataFrame of the rows, with all its methods, is what dataframe() gives."
+            )
+        raise AttributeError(
+            f"{type(self).__name__} has no {name!r}. It has: {', '.join(OFFERED)}.{more}"
+        )
+
+    def __dir__(self) -> list[str]:
+        return list(OFFERED)
+
+    # What is done to it -------------------------------------------------------------------------
 
     def where(self, condition: str | Column) -> Self:
         """The result with a further condition over its columns."""
         return self._then("where", condition)
+
+    def filter(self, condition: str | Column) -> Self:
+        """The same as `where`."""
+        return self._then("filter", condition)
 
     def select(self, *columns: str | Column) -> Self:
         """The result with these columns, as `DataFrame.select`."""
@@ -65,22 +147,68 @@ class Described(ABC):
         ``selectExpr("cast(cell as string) key", "to_json(struct(*)) value")`` for Kafka."""
         return self._then("selectExpr", *expressions)
 
-    def _then(self, method: str, *arguments: Any) -> Self:
-        """Have Spark analyse the step on an empty result, so that a mistake shows now."""
-        nothing: list[Any] = []
-        empty = self.sparkSession.createDataFrame(nothing, self.schema)
-        try:
-            schema = getattr(empty, method)(*arguments).schema
-        except (PySparkException, TypeError) as error:
-            why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
-            accepted = f"valid over the columns {', '.join(self.columns)} ({why})"
-            told = ", ".join(map(str, arguments))
-            raise ArgumentError(method, told, accepted) from error
-        return replace(self, steps=(*self.steps, (method, arguments)), schema=schema)
+    def withColumn(self, name: str, column: Column) -> Self:
+        """The result with a column added or replaced."""
+        return self._then("withColumn", name, column)
 
-    def shaped(self, rows: DataFrame) -> DataFrame:
-        """Rows after all steps."""
-        return with_steps(rows, self.steps)
+    def withColumnRenamed(self, existing: str, new: str) -> Self:
+        """The result with a column under another name."""
+        return self._then("withColumnRenamed", existing, new)
+
+    def drop(self, *columns: str | Column) -> Self:
+        """The result without some columns."""
+        return self._then("drop", *columns)
+
+    def groupBy(self, *by: str, **more: Any) -> GroupedResult:
+        """Groups to be aggregated: ``result.groupBy("k", time="at", window="1 minute").agg(
+        n="count", total=("sum", "x"))`` is `sk.aggregate` of this result."""
+        from skewless.spark.grouped import GroupedResult
+
+        return GroupedResult(self, by, more)
+
+    def _then(self, method: str, *arguments: Any) -> Self:
+        step = (method, arguments)
+        shaped = analysed(self.sparkSession, self._columns_now, step)
+        return replace(self, steps=(*self.steps, step), shaped=shaped)
+
+    # What other operators ask -------------------------------------------------------------------
+
+    @property
+    def _columns_now(self) -> StructType:
+        if self.shaped is not None:
+            return self.shaped
+        return traced(self.emitted, self._emitted_times)
+
+    @cached_property
+    def _emitted_times(self) -> EventTimes:
+        operator = self.make(1, None)
+        below = [
+            _taken_times(source, columns, i.time_name)
+            for source, columns, i in zip(self.sources, self.taken, operator.inputs, strict=True)
+        ]
+        return operator.event_times(below)
+
+    @property
+    def event_times(self) -> EventTimes:
+        """The columns that have a watermark."""
+        return event_times_of(self._columns_now, self._emitted_times)
+
+    def output_mode(self, mode: str | None) -> str:
+        """The output mode to run in, given what the user asked for."""
+        return mode or "append"
+
+    @property
+    def refused_below(self) -> str | None:
+        """Why no other operator can take this result, if none can."""
+        return None
+
+    # How it runs --------------------------------------------------------------------------------
+
+    def pipeline(self, cores: int, mode: str | None) -> tuple[Pipeline, Plan]:
+        """The query: its operators, and what Spark has to know about them."""
+        plan = Plan()
+        plan.add(self, cores, mode)
+        return Pipeline(tuple(plan.nodes)), plan
 
     @property
     def writeStream(self) -> ResultWriter:
@@ -88,66 +216,129 @@ class Described(ABC):
         from skewless.spark.writer import ResultWriter
 
         if not self.isStreaming:
-            raise ArgumentError("writeStream", "static inputs", "used on streams; see toDF()")
+            raise ArgumentError("writeStream", "static inputs", "used on streams; see dataframe()")
         return ResultWriter(self)
 
-    def toDF(self, workdir: str | None = None) -> DataFrame:
-        """Work on static inputs to the end and return the result.
+    def dataframe(self, workdir: str | None = None) -> DataFrame:
+        """Work on static inputs to the end and return the result as a DataFrame.
 
         State lies in `workdir` as long as the result is in use; on a cluster it must be a folder
         that all machines reach. Default: a temporary folder, removed when Python exits.
         """
         if self.isStreaming:
-            raise ArgumentError("toDF", "streaming inputs", "used on static ones; see writeStream")
+            raise ArgumentError(
+                "dataframe", "streaming inputs", "used on static ones; see writeStream"
+            )
         check_workers(self.sparkSession)
         if workdir is None:
             root = tempfile.mkdtemp(prefix="skewless-")
             atexit.register(shutil.rmtree, root, ignore_errors=True)
         else:
             root = f"{qualify(workdir)}/{uuid.uuid4().hex}"
-        return self._whole_result(root)
+        pipeline, plan = self.pipeline(parallelism(self.sparkSession), None)
+        query = Query(root, pipeline)
+        query.open()
+        executor = SparkExecutor(self.sparkSession, plan.arrivals(pipeline, root), plan.schemas)
+        rows = BatchWork(query, executor, 0, is_last=True).up_to_results()
+        return with_steps(rows, self.steps)
 
-    @abstractmethod
-    def _whole_result(self, root: str) -> DataFrame:
-        """The result of static inputs, with its state in a folder."""
+    def toDF(self, workdir: str | None = None) -> DataFrame:
+        """The same as `dataframe`, which says better what it does: PySpark's `toDF` renames."""
+        return self.dataframe(workdir)
 
-    @abstractmethod
-    def arrivals(self, root: str) -> DataFrame:
-        """The part of a batch that is in the streaming plan: what its tasks tell the driver."""
-
-    @abstractmethod
-    def driver(self, root: str, sink: Sink, mode: str | None, **keeping: int) -> BatchDriver:
-        """What is to be done with each batch of arrivals."""
-
-
-def with_steps(rows: DataFrame, steps: Steps) -> DataFrame:
-    for method, arguments in steps:
-        rows = getattr(rows, method)(*arguments)
-    return rows
+    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+        """Print the first rows; of static inputs only."""
+        if self.isStreaming:
+            accepted = 'used on static inputs; a stream is shown by writeStream.format("console")'
+            raise ArgumentError("show", "streaming inputs", accepted)
+        self.dataframe().show(n, truncate)
 
 
-def numbered(frame: DataFrame) -> DataFrame:
-    """The same columns by number: `mapInArrow` looks them up by name and takes a dot in a name for
-    a field of a struct."""
-    return frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
+class Plan:
+    """A query while it is put together: the nodes from a tree of results, the lowest first; the
+    streams it reads; what every operator emits, in Spark's types."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.streams: list[DataFrame] = []
+        self.schemas: dict[str, StructType] = {}
+
+    def add(self, result: Result, cores: int, mode: str | None) -> Node:
+        """Add a result, and before it all that it is made of."""
+        operator = result.make(cores, mode)
+        feeds = [
+            self._feed(source, columns, i.time_name, cores)
+            for source, columns, i in zip(
+                result.sources, result.taken, operator.inputs, strict=True
+            )
+        ]
+        alone = not self.nodes and mode is not BELOW
+        name = operator.kind if alone else f"{operator.kind}-{len(self.nodes) + 1}"
+        node = Node(name, operator, tuple(feeds))
+        self.nodes.append(node)
+        self.schemas[name] = result.emitted
+        return node
+
+    def _feed(
+        self, source: DataFrame | Result, columns: tuple[int, ...], time: str | None, cores: int
+    ) -> Feed:
+        if not isinstance(source, Result):
+            self.streams.append(source)
+            return Feed(columns, stream=len(self.streams) - 1)
+        below = self.add(source, cores, BELOW)
+        lag_us = FAR_US if time is None else source.event_times.lag_of(time)
+        return Feed(columns, source=below.name, lag_us=lag_us, shape=source.steps)
+
+    def arrivals(self, pipeline: Pipeline, root: str) -> DataFrame:
+        """The streams' rows, sorted and stored: what the tasks report. A stream uses no more tasks
+        than the session can run at once: more would only make more files."""
+        tasks = parallelism(self.streams[0].sparkSession)
+        frames = []
+        for node, i, feed in pipeline.streams():
+            assert feed.stream is not None
+            frame = self.streams[feed.stream].coalesce(tasks)
+            frames.append(taken_in(frame, IngestTask(node, i.name, root), feed.columns))
+        united = frames[0]
+        for frame in frames[1:]:
+            united = united.unionAll(frame)
+        return united
 
 
-_parallelism: dict[int, int] = {}
+OFFERED = (
+    "columns", "dataframe", "drop", "dtypes", "explain", "filter", "groupBy", "isStreaming",
+    "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF", "where",
+    "withColumn", "withColumnRenamed", "writeStream",
+)  # fmt: skip
+BELOW = "below"  # the output mode of operators whose results are taken further
+
+
+def _taken_times(
+    source: DataFrame | Result, columns: tuple[int, ...], time: str | None
+) -> EventTimes:
+    """The event times among the columns that an operator takes."""
+    if not isinstance(source, Result):
+        return EventTimes() if time is None else EventTimes.of_stream(time)
+    names = [source.columns[i] for i in columns]
+    times = source.event_times
+    return times.select({name: name for name in times.columns if name in names})
+
+
+_parallelism: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
 
 
 def parallelism(session: SparkSession) -> int:
     """How many tasks the session runs at once, asked so that it works under Spark Connect too."""
-    key = id(session)
-    if key not in _parallelism:
+    if session not in _parallelism:
         ids = session.range(0, 1 << 16).select(F.spark_partition_id().alias("p"))
-        _parallelism[key] = int(ids.agg(F.max("p")).collect()[0][0]) + 1
-    return _parallelism[key]
+        _parallelism[session] = int(ids.agg(F.max("p")).collect()[0][0]) + 1
+    return _parallelism[session]
 
 
-def parse_size(name: str, value: object) -> int | None:
-    """A number of instances or slots."""
-    if value is not None and (
-        not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65_536
-    ):
-        raise ArgumentError(name, value, "a whole number from 1 to 65536, or None")
-    return value
+def sizes(**given: object) -> Mapping[str, int | None]:
+    """Numbers of instances or slots, checked."""
+    for name, value in given.items():
+        if value is not None and (
+            not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65_536
+        ):
+            raise ArgumentError(name, value, "a whole number from 1 to 65536, or None")
+    return given  # type: ignore[return-value]

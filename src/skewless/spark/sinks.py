@@ -9,27 +9,30 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from skewless.engine.lifecycle import staging_folder
+from skewless.engine import executor as engine
+from skewless.engine.executor import Moves
+from skewless.spark.steps import Steps, with_steps
 from skewless.state.files import Folder, qualify
+from skewless.state.publish import staging_folder
 
-FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"})
-
-Moves = list[tuple[str, str]]
+Sink = engine.Sink[DataFrame]
 
 
-class Sink(Protocol):
-    """Takes the result of each batch; returns the (staged, final) names of files to be shown."""
+class ShapedSink:
+    """Does the steps of a result to its rows before another sink takes them."""
 
-    shows_empty: bool
-    """Whether a batch without results is to be written, too, where that is known beforehand."""
+    def __init__(self, sink: Sink, steps: Steps) -> None:
+        self._sink, self._steps = sink, steps
+        self.shows_empty = sink.shows_empty
 
-    def write(self, result: DataFrame, batch_id: int) -> Moves: ...
+    def write(self, result: DataFrame, batch_id: int) -> Moves:
+        return self._sink.write(with_steps(result, self._steps), batch_id)
 
 
 class FileSink:

@@ -7,28 +7,29 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.streaming.query import StreamingQuery
 
+from skewless.engine.lifecycle import Query
 from skewless.errors import ArgumentError, ColumnError
+from skewless.spark.executor import BatchDriver
 from skewless.spark.interpreter import check_workers, is_remote
+from skewless.spark.result import Result, parallelism
 from skewless.spark.sinks import (
-    FILE_FORMATS,
     ConsoleSink,
     FileSink,
     ForeachBatchSink,
     MemorySink,
+    ShapedSink,
     Sink,
     SourceSink,
     TableSink,
 )
 from skewless.state.files import STATE_FOLDER, Folder, qualify
 from skewless.state.owner import CheckpointLock
-
-if TYPE_CHECKING:
-    from skewless.spark.result import Described
+from skewless.state.publish import FILE_FORMATS
 
 CHECKPOINT = "checkpointLocation"
 OWN_OPTIONS = {"skewless.keepcommits": "keep_commits", "skewless.keephistory": "keep_history"}
@@ -43,8 +44,8 @@ class ResultWriter:
     back to, and ``skewless.keepHistory`` (default 1000), how many batch reports are kept.
     """
 
-    def __init__(self, described: Described) -> None:
-        self._described = described
+    def __init__(self, result: Result) -> None:
+        self._result = result
         self._format: str | None = None
         self._options: dict[str, Any] = {}
         self._partition_by: list[str] = []
@@ -72,15 +73,15 @@ class ResultWriter:
     def partitionBy(self, *names: Any) -> ResultWriter:
         flat = list(names[0]) if len(names) == 1 and isinstance(names[0], list | tuple) else names
         for name in flat:
-            if name not in self._described.columns:
-                accepted = f"a column of the result: {', '.join(self._described.columns)}"
+            if name not in self._result.columns:
+                accepted = f"a column of the result: {', '.join(self._result.columns)}"
                 raise ColumnError("partitionBy", name, accepted)
         self._partition_by = list(flat)
         return self
 
     def outputMode(self, mode: str) -> ResultWriter:
-        if str(mode).lower() not in self._described.output_modes:
-            raise ArgumentError("outputMode", mode, self._described.output_modes_told)
+        if str(mode).lower() not in self._result.output_modes:
+            raise ArgumentError("outputMode", mode, self._result.output_modes_text)
         self._mode = str(mode).lower()
         return self
 
@@ -129,7 +130,7 @@ class ResultWriter:
                 self.option(key, value)
 
     def _start(self, make_sink: Callable[[str, str], Sink]) -> StreamingQuery:
-        check_workers(self._described.sparkSession)
+        check_workers(self._result.sparkSession)
         checkpoint = self._checkpoint()
         root = f"{qualify(checkpoint)}/{STATE_FOLDER}"
         spark_root = f"file://{root}" if os.path.isabs(root) else f"{checkpoint}/{STATE_FOLDER}"
@@ -140,14 +141,14 @@ class ResultWriter:
         }
         sink = make_sink(root, spark_root)
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
-        remote = is_remote(self._described.sparkSession)
+        remote = is_remote(self._result.sparkSession)
         lock = CheckpointLock(Folder(root))
         try:
-            driver = self._described.driver(root, sink, self._mode, **keeping)
+            driver, arrivals = self._query(root, sink, keeping)
             if not remote:
                 lock.acquire()
-                driver.runtime.open()
-            writer = self._described.arrivals(root).writeStream.foreachBatch(driver)
+                driver.query.open()
+            writer = arrivals.writeStream.foreachBatch(driver)
             writer = writer.option(CHECKPOINT, checkpoint)
             if self._query_name is not None:
                 writer = writer.queryName(self._query_name)
@@ -160,6 +161,17 @@ class ResultWriter:
         lock.release_after(query, driver.close)
         return query
 
+    def _query(
+        self, root: str, sink: Sink, keeping: dict[str, int]
+    ) -> tuple[BatchDriver, DataFrame]:
+        """What is done with every batch, and the streaming plan that feeds it."""
+        result = self._result
+        mode = result.output_mode(self._mode)
+        pipeline, plan = result.pipeline(parallelism(result.sparkSession), mode)
+        shaped = ShapedSink(sink, result.steps)
+        driver = BatchDriver(Query(root, pipeline, **keeping), shaped, plan.schemas)
+        return driver, plan.arrivals(pipeline, root)
+
     def _get(self, key: str) -> Any:
         return next((v for k, v in self._options.items() if k.lower() == key.lower()), None)
 
@@ -167,9 +179,7 @@ class ResultWriter:
         given = self._get(CHECKPOINT)
         if given:
             return str(given)
-        default = self._described.sparkSession.conf.get(
-            "spark.sql.streaming.checkpointLocation", None
-        )
+        default = self._result.sparkSession.conf.get("spark.sql.streaming.checkpointLocation", None)
         if default:
             return f"{default}/{self._query_name}" if self._query_name else self._refuse(default)
         if self._function is None and self._format in TRANSIENT:
@@ -207,9 +217,7 @@ class ResultWriter:
         if source == "memory":
             if self._query_name is None:
                 raise ArgumentError("queryName", None, "given: the memory sink names its view so")
-            return MemorySink(
-                self._described.sparkSession, self._query_name, self._described.schema
-            )
+            return MemorySink(self._result.sparkSession, self._query_name, self._result.schema)
         self._check_installed(source)
         return SourceSink(source, options, self._partition_by, None if path is None else str(path))
 
@@ -218,7 +226,7 @@ class ResultWriter:
         or not without options, is no matter here. The error has no one type: it comes from the JVM
         or from a Connect server."""
         try:
-            self._described.sparkSession.read.format(source).load()
+            self._result.sparkSession.read.format(source).load()
         except Exception as error:
             if "DATA_SOURCE_NOT_FOUND" in str(error):
                 known = ", ".join([*sorted(FILE_FORMATS), "console", "memory", "noop"])
@@ -226,7 +234,7 @@ class ResultWriter:
                 raise ArgumentError("format", source, accepted) from error
 
     def _default_format(self) -> str:
-        return self._described.sparkSession.conf.get("spark.sql.sources.default") or "parquet"
+        return self._result.sparkSession.conf.get("spark.sql.sources.default") or "parquet"
 
 
 def _positive(key: str, value: Any) -> int:

@@ -13,13 +13,13 @@ class SegmentCache:
 
     def __init__(self, most: int = 512) -> None:
         self._most = most
-        self._rows: OrderedDict[tuple[str, str], Rows] = OrderedDict()
+        self._rows: OrderedDict[tuple[str, str, str], Rows] = OrderedDict()
 
     def rows(
         self, folder: Folder, segment: SegmentInfo, time_index: int | None, scope: str = ""
     ) -> Rows:
         """The rows of a segment. The scope says who asks: a query's operator, say."""
-        key = (scope, folder.path(segment.name))
+        key = (scope, folder.root, segment.name)
         if key not in self._rows:
             self._rows[key] = read_segment(folder, segment, time_index)
         self._rows.move_to_end(key)
@@ -29,10 +29,8 @@ class SegmentCache:
 
     def keep_only(self, folder: Folder, segments: set[str], scope: str = "") -> None:
         """Let go of a scope's other segments, so that deleted files free their space."""
-        wanted = {(scope, folder.path(name)) for name in segments}
-        prefix = folder.path("")
         for key in list(self._rows):
-            if key[0] == scope and key[1].startswith(prefix) and key not in wanted:
+            if key[:2] == (scope, folder.root) and key[2] not in segments:
                 del self._rows[key]
 
 

@@ -135,7 +135,8 @@ class CommitLog:
 
     def read(self, batch_id: int) -> Commit:
         commit = Commit.from_json(read_checked(self._folder, _name(batch_id)))
-        outside = [name for name in commit.files if not is_confined(name)]
+        names = commit.files.union(staged for staged, _ in commit.publish)
+        outside = [name for name in names if not is_confined(name)]
         if outside:
             raise StateDamagedError(
                 f"{self._folder.path(_name(batch_id))} names files outside of the state folder: "

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import io
 import os
+import shutil
 import tempfile
 import uuid
 from dataclasses import dataclass
@@ -155,7 +156,7 @@ class Folder:
         """Remove a folder and all in it; nothing happens if it is gone."""
         try:
             if self.is_local:
-                pafs.LocalFileSystem().delete_dir(self.path(name))
+                shutil.rmtree(self.path(name))
             else:
                 filesystem, base = self._remote
                 filesystem.delete_dir(f"{base}/{name}")

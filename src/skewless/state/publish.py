@@ -20,6 +20,8 @@ from skewless.state.commits import Commit
 from skewless.state.files import Folder, qualify
 
 STAGED = "staged"
+# What is written as files that a commit publishes. Other sinks are written before the commit.
+FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"})
 
 
 def staging_folder(batch_id: int) -> str:

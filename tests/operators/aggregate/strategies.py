@@ -13,7 +13,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from skewless.arrays.types import KeyColumn, SideSpec
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator
+from skewless.operators.aggregate.accumulators.base import Accumulator
 from skewless.operators.aggregate.accumulators.named import NAMED
 from skewless.operators.aggregate.accumulators.quantile import Quantile
 from skewless.operators.aggregate.spec import Aggregate, AggregateSpec

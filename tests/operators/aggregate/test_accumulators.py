@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.errors import ArgumentError, DataError
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator, State, Types
+from skewless.operators.aggregate.accumulators.base import Accumulator, State, Types
 from skewless.operators.aggregate.accumulators.counting import Count, Mean, Variance, sum_of
 from skewless.operators.aggregate.accumulators.distinct import ApproxDistinct
 from skewless.operators.aggregate.accumulators.extremes import largest_of, least_of

@@ -16,23 +16,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import Collecting, InProcessExecutor
+from skewless.engine.lifecycle import DURABLE, TRANSIENT
+from skewless.engine.operator import Arrival
 from skewless.errors import StateDamagedError
-from skewless.operators.aggregate.ingest import resume_grouper
-from skewless.operators.aggregate.operator import AggregateRuntime
 from skewless.operators.aggregate.spec import AggregateSpec
 from skewless.placement.grouping import BatchAware, Grouping, KeyGrouping, PdStream, ShuffleGrouping
 from skewless.state import compaction
 from skewless.state.commits import CommitLog
-from tests.operators.aggregate.driver import AggregateDriver, Batch, Setup
-from tests.operators.aggregate.oracle import Answer, Question, Results, answers, assert_alike, results_of
-from tests.operators.aggregate.strategies import (
-    EPOCH,
-    GROUPINGS,
-    Anywhere,
-    batches_of,
-    questions,
-    spec_of,
-)
 from tests.crashes import (
     COMMITTED_FROM,
     DAMAGES,
@@ -49,6 +41,23 @@ from tests.crashes import (
     run_through,
     truncate,
 )
+from tests.operators.aggregate.driver import AggregateDriver, Batch, Setup
+from tests.operators.aggregate.oracle import (
+    Answer,
+    Question,
+    Results,
+    answers,
+    assert_alike,
+    results_of,
+)
+from tests.operators.aggregate.strategies import (
+    EPOCH,
+    GROUPINGS,
+    Anywhere,
+    batches_of,
+    questions,
+    spec_of,
+)
 from tests.strategies import examples
 
 CRASHED_BATCH = 4
@@ -56,7 +65,8 @@ CRASHED_GROUPINGS = (BatchAware(least=1), PdStream(), Anywhere(3))
 # With three instances, the fourth visit of what all of them reach is in the merge of results, and
 # the third segment is the first of partial results: two tasks have stored rows before.
 LATER_VISITS = [(point, 2) for point in POINTS if point in OFTEN]
-LATER_VISITS += [("segment.written", 3), ("instance.worked", 4), ("instance.reported", 4)]
+LATER_VISITS += [("segment.written", 3)]
+LATER_VISITS += [(f"instance.{what}", 4) for what in ("begun", "worked", "reported")]
 CRASH_CASES = [
     *((point, 1, grouping) for point in POINTS for grouping in CRASHED_GROUPINGS),
     *((*crash, CRASHED_GROUPINGS[i % 3]) for i, crash in enumerate(LATER_VISITS)),
@@ -123,22 +133,12 @@ ALL = len(STORY.batches)
 
 def assert_only_listed_files(driver: AggregateDriver) -> None:
     assert_nothing_is_left_over(driver)
-    assert listed_files(driver.runtime.folder)
+    assert listed_files(driver.query.folder)
 
 
 def rows_routed(driver: AggregateDriver) -> int:
     """How many rows the groupers of the last commit remember."""
-    last, setup = driver.runtime.last, driver.setup
-    assert last is not None
-    assert last.grouping is not None
-    return sum(
-        int(
-            resume_grouper(
-                driver.runtime.folder, last.grouping, setup.grouping, setup.instances, file.task
-            ).loads.sum()
-        )
-        for file in last.grouping.groupers
-    )
+    return sum(int(driver.grouper(label).loads.sum()) for label in driver.labels)
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -152,7 +152,7 @@ def test_a_crash_at(grouping: Grouping, point: str, visit: int, tmp_path: Path) 
         driver.run(CRASHED_BATCH, STORY.batches[CRASHED_BATCH])
     driver.reopen()
     committed = POINTS.index(point) >= COMMITTED_FROM
-    assert driver.runtime.is_done(CRASHED_BATCH) == committed
+    assert driver.query.is_done(CRASHED_BATCH) == committed
     STORY.assert_published(driver, CRASHED_BATCH + committed)
     # Spark repeats the batch that its log does not know to be done, and goes on from there.
     for number, batch in enumerate(STORY.batches[CRASHED_BATCH:], CRASHED_BATCH):
@@ -160,7 +160,7 @@ def test_a_crash_at(grouping: Grouping, point: str, visit: int, tmp_path: Path) 
     STORY.assert_published(driver, ALL)
     # What groupers have learned comes from the commits as well: no row counts twice in it.
     assert rows_routed(driver) == sum(b.num_rows for batch in STORY.batches for (b,) in batch)
-    assert files_in(driver.runtime.folder, driver.runtime.transient) == set()
+    assert files_in(driver.query.folder, TRANSIENT) == set()
     driver.reopen(Setup(KeyGrouping(), 2))
     assert_only_listed_files(driver)
     STORY.assert_published(driver, ALL)
@@ -173,8 +173,10 @@ def test_the_story_closes_windows_and_compacts_in_the_batch_that_crashes(tmp_pat
     with mock.patch.object(compaction, "FAN_IN", 2):
         for number, batch in enumerate(STORY.batches[:CRASHED_BATCH]):
             driver.run(number, batch)
-        plan = driver.runtime.plan(CRASHED_BATCH, driver.ingest(STORY.batches[CRASHED_BATCH]))
-    assert plan.compact
+        executor = driver.executor(STORY.batches[CRASHED_BATCH])
+        run_batch(driver.query, executor, Collecting(), CRASHED_BATCH)
+    assert [task.step.name for task in executor.ran] == ["accumulate", "finish"]
+    assert executor.ran[0].step.compaction is not None
 
 
 @st.composite
@@ -228,14 +230,14 @@ def test_a_damaged_grouper_is_refused(
     driver = AggregateDriver(tmp_path / "state", STORY.spec, Setup(grouping, 3), tmp_path / "out")
     for number, batch in enumerate(STORY.batches[:2]):
         driver.run(number, batch)
-    file = Path(driver.runtime.folder.path(driver.runtime.last.grouping.groupers[-1].name))
+    file = Path(driver.query.folder.path(driver.state.blobs[-1].name))
     damage(file)
     with pytest.raises(StateDamagedError) as error:
         driver.reopen()
         driver.run(2, STORY.batches[2])
     assert str(error.value).startswith(f"{file} {told}")
     assert "restore the checkpoint folder" in str(error.value)
-    assert driver.runtime.last.batch_id == 1
+    assert driver.query.last.batch_id == 1
     # Results do not depend on groupers: the query goes on with another grouping.
     driver.reopen(Setup(ShuffleGrouping(), 3))
     for number, batch in enumerate(STORY.batches[2:], 2):
@@ -249,7 +251,7 @@ def test_damaged_partial_results_are_refused(
 ) -> None:
     driver = AggregateDriver(tmp_path, STORY.spec)
     driver.run(0, STORY.batches[0])
-    file = Path(driver.runtime.folder.path(driver.runtime.last.segments[0].name))
+    file = Path(driver.query.folder.path(driver.state.segments[0].name))
     damage(file)
     with pytest.raises(StateDamagedError) as error:
         driver.reopen()
@@ -257,23 +259,29 @@ def test_damaged_partial_results_are_refused(
     assert "restore the checkpoint folder" in str(error.value)
 
 
+class LosingBytes(InProcessExecutor):
+    def arrivals(self) -> list[Arrival]:
+        found = super().arrivals()
+        truncate(Path(self.root) / found[0].scratch[0].name)
+        return found
+
+
 def test_rows_that_got_lost_before_they_were_worked_on_are_refused(tmp_path: Path) -> None:
     """A disk that is full, or a folder that not all machines share, must not lose rows unseen."""
     driver = AggregateDriver(tmp_path, STORY.spec)
-    arrivals = driver.ingest(STORY.batches[0])
-    plan = driver.runtime.plan(0, arrivals)
-    truncate(Path(driver.runtime.folder.path(arrivals[0].file.name)))
+    executor = driver.executor(STORY.batches[0], LosingBytes)
     with pytest.raises(StateDamagedError, match="bytes"):
-        driver.accumulate(plan)
+        run_batch(driver.query, executor, Collecting(), 0)
+    assert driver.query.last is None
 
 
 def test_leftovers_of_crashes_are_removed_when_the_query_opens(tmp_path: Path) -> None:
     driver = AggregateDriver(tmp_path, STORY.spec, Setup(PdStream(), 3))
     driver.run(0, STORY.batches[0])
-    before = files_in(driver.runtime.folder, driver.runtime.durable)
+    before = files_in(driver.query.folder, DURABLE)
     leave_rubbish(driver)
     driver.reopen()
-    assert files_in(driver.runtime.folder, driver.runtime.durable) == before
+    assert files_in(driver.query.folder, DURABLE) == before
     assert_only_listed_files(driver)
     for number, batch in enumerate(STORY.batches[1:], 1):
         driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
@@ -289,7 +297,7 @@ def test_old_commits_go_with_their_groupers_and_partial_results(
     driver = AggregateDriver(tmp_path, STORY.spec, Setup(grouping, 3), keep_commits=3)
     listed = assert_three_commits_are_kept(driver, STORY.batches)
     gone = set().union(*listed) - set().union(*listed[-3:])
-    assert {name.partition("/")[0] for name in gone} == set(AggregateRuntime.durable)
+    assert {name.partition("/")[0] for name in gone} == set(DURABLE)
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -298,7 +306,7 @@ def test_any_kept_commit_can_be_gone_back_to(tmp_path: Path) -> None:
     driver = AggregateDriver(tmp_path / "state", STORY.spec, Setup(PdStream(), 3), keep_commits=3)
     told = [driver.run(number, batch).results for number, batch in enumerate(STORY.batches)]
     for number in (ALL - 1, ALL - 2):
-        CommitLog(driver.runtime.folder).delete(number)
+        CommitLog(driver.query.folder).delete(number)
     driver.reopen(replace(driver.setup, instances=2))
     for number in (ALL - 2, ALL - 1):
         again = results_of(driver.run(number, STORY.batches[number]).results, 2, windowed=True)

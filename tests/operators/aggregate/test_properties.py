@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from skewless.operators.aggregate import accumulate, groups
 from skewless.operators.aggregate.spec import AggregateSpec
-from skewless.state import compaction
+from skewless.state import compaction, rewriting
 from tests.operators.aggregate.driver import AggregateDriver, Batch, Outcome
 from tests.operators.aggregate.oracle import Answer, Question, answers, assert_alike, results_of
 from tests.operators.aggregate.strategies import batches_of, questions, setups, spec_of
@@ -32,6 +32,9 @@ def assert_right(
     assert outcome.report is not None
     assert outcome.report.late == answer.late
     assert outcome.report.matches == len(found)
+    if spec.window is not None and outcome.report.watermark_us is not None:
+        lag_us = spec.event_times().lag_of("window.start")
+        assert all(start >= outcome.report.watermark_us - lag_us for start, *_ in found)
 
 
 def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) -> None:
@@ -82,6 +85,7 @@ def test_small_pieces_change_nothing(data: st.DataObject) -> None:
     with (
         mock.patch.object(accumulate, "ROWS_AT_ONCE", 3),
         mock.patch.object(accumulate, "SEGMENT_ROWS_MAX", 2),
+        mock.patch.object(rewriting, "SEGMENT_ROWS_MAX", 2),
     ):
         run_all(data)
 

@@ -10,10 +10,15 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import Collecting, InProcessExecutor
+from skewless.engine.instance import StepTask
+from skewless.engine.pipeline import Node
+from skewless.engine.report import InstanceReport
+from skewless.engine.watermark import NEVER_US, EventTimes
 from skewless.errors import CheckpointMismatchError, DataError, StateDamagedError
 from skewless.operators.aggregate import accumulate as accumulating
-from skewless.operators.aggregate.ingest import DRIVER, resume_grouper
-from skewless.operators.aggregate.operator import AggregateRuntime
+from skewless.operators.aggregate.groupers import DRIVER, label_of
 from skewless.operators.aggregate.spec import AggregateSpec
 from skewless.operators.aggregate.windows import Window
 from skewless.placement.grouping import (
@@ -111,8 +116,7 @@ def test_the_watermark_never_falls(tmp_path: Path) -> None:
     driver = AggregateDriver(tmp_path, spec)
     assert counts(driver.run(0, at_times(spec, 5, 20))) == {(0, 7): 1}
     patient = replace(spec, input=replace(spec.input, late_us=1000))
-    driver.spec = patient
-    driver.reopen()
+    driver.reopen(spec=patient)
     outcome = driver.run(1, at_times(spec, 6, 21))
     assert (counts(outcome), outcome.report.late) == ({}, 1)
     assert outcome.report.watermark_us == 20
@@ -123,7 +127,7 @@ def test_rows_without_time_are_refused_or_dropped(tmp_path: Path) -> None:
     driver = AggregateDriver(tmp_path / "strict", spec)
     with pytest.raises(DataError, match=r"2 rows of the input without event time \(column 'at'"):
         driver.run(0, [*at_times(spec, 1, None), *at_times(spec, None)])
-    assert driver.runtime.last is None
+    assert driver.query.last is None
     tolerant = a_spec(drop_null_times=True)
     driver = AggregateDriver(tmp_path / "tolerant", tolerant)
     outcome = driver.run(0, [*at_times(spec, 1, None, 10), *at_times(spec, None)])
@@ -134,12 +138,25 @@ def test_rows_without_time_are_refused_or_dropped(tmp_path: Path) -> None:
 def test_the_end_of_static_input_closes_every_window(tmp_path: Path) -> None:
     spec = a_spec(size=10, slide=5, late=100)
     driver = AggregateDriver(tmp_path, spec)
-    driver.runtime = AggregateRuntime(
-        str(tmp_path), spec, BatchAware(), 2, "append", to_the_end=True
-    )
-    driver.runtime.open()
-    found = counts(driver.run(0, at_times(spec, 3, 7)))
+    found = counts(driver.run_to_the_end(at_times(spec, 3, 7)))
     assert found == {(-5, 7): 1, (0, 7): 2, (5, 7): 1}
+
+
+def test_the_end_of_static_input_gives_totals_where_there_is_no_window(tmp_path: Path) -> None:
+    spec = a_spec(size=None)
+    driver = AggregateDriver(tmp_path, spec)
+    rows = [task(spec, (1, None), (2, None), (1, None))]
+    assert counts(driver.run_to_the_end(rows), windowed=False) == {(0, 1): 2, (0, 2): 1}
+
+
+def test_a_window_lies_around_the_watermark(tmp_path: Path) -> None:
+    operator = AggregateDriver(tmp_path / "a", a_spec(size=10, slide=5)).operator()
+    below = [EventTimes.of_stream("at")]
+    assert operator.event_times(below) == EventTimes(
+        ("window.start", "window.end"), lag_us=(9, -1), behind_us=((0, 10), (-10, 0))
+    )
+    without = AggregateDriver(tmp_path / "b", a_spec(size=None)).operator()
+    assert without.event_times([EventTimes()]) == EventTimes()
 
 
 # State.
@@ -152,7 +169,7 @@ def test_state_goes_when_windows_close(tmp_path: Path, mode: str) -> None:
     for number in range(20):
         report = driver.run(number, at_times(spec, *range(number * 10, number * 10 + 10))).report
         assert report.state_rows <= 2
-        assert report.segments == len(driver.runtime.last.segments) <= 2
+        assert report.segments == len(driver.state.segments) <= 2
 
 
 def test_compaction_merges_the_partial_results_of_a_group(tmp_path: Path) -> None:
@@ -174,9 +191,10 @@ def test_compaction_leaves_closed_windows_out(tmp_path: Path) -> None:
     with mock.patch.object(compaction, "FAN_IN", 2):
         driver = AggregateDriver(tmp_path, spec)
         for number in range(12):
-            closed_to = spec.closed_to_us(driver.runtime.watermark_us())
+            watermark_us = driver.state.watermark_us if number else NEVER_US
+            closed_to = spec.closed_to_us(watermark_us)
             driver.run(number, at_times(spec, *range(number * 10, number * 10 + 10)))
-            for segment in driver.runtime.last.segments:
+            for segment in driver.state.segments:
                 if segment.level and segment.batch_id == number:
                     assert segment.time_min_us > closed_to
                     compacted += 1
@@ -191,41 +209,66 @@ def test_an_instance_works_on_some_rows_at_a_time(tmp_path: Path) -> None:
     assert sum(load.rows for load in outcome.report.instances) == 11
 
 
-def test_an_instance_that_told_nothing_stops_the_batch(tmp_path: Path) -> None:
+class OneIsMissing(InProcessExecutor):
+    def reports(self, task: StepTask) -> list[InstanceReport]:
+        return super().reports(task)[1:]
+
+
+class OneCameTwice(InProcessExecutor):
+    def reports(self, task: StepTask) -> list[InstanceReport]:
+        found = super().reports(task)
+        return [*found, found[0]]
+
+
+@pytest.mark.parametrize("kind", [OneIsMissing, OneCameTwice])
+def test_an_instance_that_reported_nothing_stops_the_batch(
+    kind: type[InProcessExecutor], tmp_path: Path
+) -> None:
     spec = a_spec()
     driver = AggregateDriver(tmp_path, spec)
-    arrivals = driver.ingest(at_times(spec, 1, 20))
-    plan = driver.runtime.plan(0, arrivals)
-    told = driver.accumulate(plan)
-    for wrong in (told[1:], [*told, told[0]]):
-        with pytest.raises(StateDamagedError, match="some instances of batch 0 told nothing"):
-            driver.runtime.finish_plan(plan, arrivals, wrong)
+    executor = driver.executor(at_times(spec, 1, 20), kind)
+    with pytest.raises(StateDamagedError, match="some instances of batch 0 reported nothing"):
+        run_batch(driver.query, executor, Collecting(), 0)
+    assert driver.query.last is None
+
+
+class NobodyReads(InProcessExecutor):
+    def rows(self, task: StepTask, node: Node) -> list[list[pa.RecordBatch]]:
+        self.ran.append(task)
+        return []
 
 
 def test_a_sink_may_leave_results_unread(tmp_path: Path) -> None:
     """State comes from the partial results: reading the outcome is up to the sink."""
     spec = a_spec()
     driver = AggregateDriver(tmp_path, spec)
-    arrivals = driver.ingest(at_times(spec, 1, 15))
-    plan = driver.runtime.plan(0, arrivals)
-    told = driver.accumulate(plan)
-    finishing = driver.runtime.finish_plan(plan, arrivals, told)
-    assert finishing is not None
-    report = driver.runtime.commit(plan, finishing, arrivals, told)
+    executor = driver.executor(at_times(spec, 1, 15), NobodyReads)
+    report = run_batch(driver.query, executor, Collecting(), 0)
+    assert [task.step.name for task in executor.ran] == ["accumulate", "finish"]
     assert report.matches == 0
     assert counts(driver.run(1, at_times(spec, 16, 20))) == {(10, 7): 2}
+
+
+def test_results_are_merged_only_where_some_are_due(tmp_path: Path) -> None:
+    spec = a_spec()
+    driver = AggregateDriver(tmp_path, spec)
+    for number, (time, steps) in enumerate([(1, 1), (9, 1), (10, 2), (11, 1)]):
+        executor = driver.executor(at_times(spec, time))
+        run_batch(driver.query, executor, Collecting(), number)
+        assert len(executor.ran) == steps
 
 
 # Groupers.
 
 
-def loads_of(driver: AggregateDriver, number: int) -> list[int]:
-    """What the grouper of a task has sent to each instance, as the last commit has it."""
-    grouping, setup = driver.runtime.last.grouping, driver.setup
-    folder = driver.runtime.folder
-    assert number in [g.task for g in grouping.groupers]
-    grouper = resume_grouper(folder, grouping, setup.grouping, setup.instances, number)
-    return [int(n) for n in grouper.loads]
+def loads_of(driver: AggregateDriver, label: str) -> list[int]:
+    """What a grouper has sent to each instance, as the last commit has it."""
+    return [int(n) for n in driver.grouper(label).loads]
+
+
+def rows_of_tasks(driver: AggregateDriver) -> list[int]:
+    """How many rows the groupers of the first two tasks have seen."""
+    return [sum(loads_of(driver, label_of(task))) for task in (0, 1)]
 
 
 @pytest.mark.parametrize("grouping", [PdStream(), PKG(), ShuffleGrouping()], ids=repr)
@@ -234,20 +277,21 @@ def test_every_task_goes_on_with_its_grouper(grouping: Grouping, tmp_path: Path)
     driver = AggregateDriver(tmp_path, spec, Setup(grouping, 2))
     both = [task(spec, *((k, 1) for k in range(8))), task(spec, *((k, 1) for k in range(4)))]
     driver.run(0, both)
-    assert [sum(loads_of(driver, n)) for n in (0, 1)] == [8, 4]
+    assert rows_of_tasks(driver) == [8, 4]
     driver.reopen()
     driver.run(1, both[:1])  # the other task has nothing this time, but may have again
-    assert [sum(loads_of(driver, n)) for n in (0, 1)] == [16, 4]
+    assert rows_of_tasks(driver) == [16, 4]
     driver.run(2, both)
-    assert [sum(loads_of(driver, n)) for n in (0, 1)] == [24, 8]
-    assert len(driver.runtime.last.grouping.groupers) == 2
+    assert rows_of_tasks(driver) == [24, 8]
+    assert driver.labels == [label_of(0), label_of(1)]
+    assert driver.state.facts == {"grouping": repr(grouping), "instances": 2}
     # Another number of instances, or another grouping, begins anew.
     driver.reopen(replace(driver.setup, instances=3))
     driver.run(3, both)
-    assert [sum(loads_of(driver, n)) for n in (0, 1)] == [8, 4]
+    assert rows_of_tasks(driver) == [8, 4]
     driver.reopen(Setup(KeyGrouping(), 3))
     driver.run(4, both[:1])
-    assert [g.task for g in driver.runtime.last.grouping.groupers] == [0]
+    assert driver.labels == [label_of(0)]
 
 
 def test_the_driver_plans_a_batch_for_all_tasks(tmp_path: Path) -> None:
@@ -268,6 +312,7 @@ def test_the_driver_plans_a_batch_for_all_tasks(tmp_path: Path) -> None:
     driver.reopen()
     driver.run(3, hot)
     assert sum(loads_of(driver, DRIVER)) == 4 * 1060
+    assert driver.labels == [DRIVER]
     driver.reopen(Setup(KeyGrouping(), 4))
     report = driver.run(4, hot).report
     assert report.decisions == ()

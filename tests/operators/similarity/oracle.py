@@ -11,6 +11,7 @@ import numpy as np
 
 Pair = tuple[int, int]
 
+FOREVER = (-(1 << 62), 1 << 62)
 CLOSE = 1e-7  # distances that near to the threshold may fall either way, unless they are exact
 
 
@@ -39,7 +40,8 @@ def distance(metric: str, a: Sequence[float], b: Sequence[float]) -> float:
 
 @dataclass(frozen=True)
 class Question:
-    """Rows are (number, time, value). `within` is of right minus left; `window` if any."""
+    """Rows are (number, time, value). `within` is of right minus left, `FOREVER` if any times do;
+    `window` if any."""
 
     metric: str
     threshold: float
@@ -70,6 +72,8 @@ def answers(question: Question, batches: Sequence[Sequence[Sequence[OneRow]]]) -
     found = []
     for batch in batches:
         watermark = min(r - question.late[i] for i, r in enumerate(reached))
+        if question.within == FOREVER:
+            watermark = -math.inf  # no row is late where none expires
         new: list[list[OneRow]] = [[] for _ in range(sides)]
         late = 0
         for i in range(sides):

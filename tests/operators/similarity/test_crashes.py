@@ -18,8 +18,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from skewless import failpoints
+from skewless.engine.lifecycle import DURABLE, TRANSIENT
 from skewless.errors import CheckpointMismatchError, StateDamagedError
-from skewless.operators.similarity.operator import SimilarityRuntime
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies import (
     S3J,
@@ -27,8 +28,8 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
-from skewless.operators.similarity.worksets import WORKSETS
 from skewless.state import compaction
+from skewless.state.blobs import BLOBS
 from skewless.state.commits import CommitLog
 from tests.crashes import (
     COMMITTED_FROM,
@@ -44,16 +45,22 @@ from tests.crashes import (
     leave_rubbish,
     run_through,
 )
-from tests.oracle import rows_of
 from tests.operators.similarity.driver import Batch, Setup, SimilarityDriver
 from tests.operators.similarity.oracle import Answer, OneRow, Pair, Question, answers
-from tests.operators.similarity.test_properties import STRATEGIES, batch_of, questions, spec_of, streams
+from tests.operators.similarity.test_properties import (
+    STRATEGIES,
+    batch_of,
+    questions,
+    spec_of,
+    streams,
+)
+from tests.oracle import rows_of
 from tests.strategies import examples
 
 CRASHED_BATCH = 4
 INSTANCES = 3
 
-Told = list[list[list[list[OneRow]]]]  # per batch and side: tasks of rows
+Rows = list[list[list[list[OneRow]]]]  # per batch and side: tasks of rows
 
 
 @dataclass(frozen=True)
@@ -62,7 +69,7 @@ class Story:
     could decide."""
 
     question: Question
-    told: Told
+    rows: Rows
 
     @cached_property
     def spec(self) -> SimilaritySpec:
@@ -76,12 +83,12 @@ class Story:
                 side: [[batch_of(task, schema)] for task in tasks]
                 for side, tasks in zip(("left", "right"), batch, strict=False)
             }
-            for batch in self.told
+            for batch in self.rows
         ]
 
     @cached_property
     def answers(self) -> list[Answer]:
-        flat = [[[r for task in side for r in task] for side in batch] for batch in self.told]
+        flat = [[[r for task in side for r in task] for side in batch] for batch in self.rows]
         return answers(self.question, flat)
 
     @property
@@ -101,7 +108,7 @@ class Story:
 def story(question: Question, places: Sequence[Sequence[float]]) -> Story:
     """Six batches of two tasks per side that compact, expire and publish."""
     number = 0
-    told: Told = []
+    all_rows: Rows = []
     for batch in range(6):
         sides = []
         for side in range(1 if question.self_join else 2):
@@ -114,15 +121,15 @@ def story(question: Question, places: Sequence[Sequence[float]]) -> Story:
                     number += 1
                 tasks.append(rows)
             sides.append(tasks)
-        told.append(sides)
-    return Story(question, told)
+        all_rows.append(sides)
+    return Story(question, all_rows)
 
 
 PLACES = ([0.0, 0.0], [1.0, 0.0], [9.0, 9.0], [0.0, 1.0], [-7.0, 3.0], [8.0, 9.0], [30.0, 0.0])
 SETS = ([1, 2, 3], [1, 2, 3, 4], [7], [], [5, 6], [2, 3, 1], [7, 8, 9])
 TWO = story(Question("euclidean", 1.2, (-12, 12), None, (5, 5), False), PLACES)
 ALONE = story(Question("jaccard", 0.3, (-12, 12), None, (5, 5), True), SETS)
-ALL = len(TWO.told)
+ALL = len(TWO.rows)
 JOINS: dict[str, tuple[Story, SimilarityStrategy]] = {
     "two streams, S3J": (TWO, S3J()),
     "two streams, S3J of places": (TWO, S3J(dealt=False, tolerance=0.0)),
@@ -149,7 +156,7 @@ def piled(monkeypatch: pytest.MonkeyPatch) -> None:
     def multiples(count: int) -> np.ndarray:
         return np.array([INSTANCES * next(numbers) for _ in range(count)], np.uint64)
 
-    monkeypatch.setattr("skewless.operators.similarity.worksets.new_ids", multiples)
+    monkeypatch.setattr("skewless.operators.similarity.strategies.s3j.new_ids", multiples)
 
 
 def driver_of(folder: Path, name: str, **options: int) -> SimilarityDriver:
@@ -179,7 +186,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             driver = driver_of(root, name)
             for number, batch in enumerate(JOINS[name][0].batches[:CRASHED_BATCH]):
                 driver.run(number, batch)
-                assert files_in(driver.runtime.folder, SimilarityRuntime.transient) == set()
+                assert files_in(driver.query.folder, TRANSIENT) == set()
             made[name] = root
         return made[name]
 
@@ -188,7 +195,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 def assert_only_listed_files(driver: SimilarityDriver) -> None:
     assert_nothing_is_left_over(driver)
-    assert driver.runtime.folder.list(WORKSETS)
+    assert driver.query.folder.list(BLOBS)
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -203,14 +210,14 @@ def test_a_crash_at(
         driver.run(CRASHED_BATCH, story.batches[CRASHED_BATCH])
     driver.reopen(started_again(driver.setup))
     committed = POINTS.index(point) >= COMMITTED_FROM
-    assert driver.runtime.is_done(CRASHED_BATCH) == committed
+    assert driver.query.is_done(CRASHED_BATCH) == committed
     assert story.published(driver) == story.until(CRASHED_BATCH + committed)
     assert_only_listed_files(driver)
     # Spark repeats the batch that its log does not know to be done, and goes on from there.
     for number, batch in enumerate(story.batches[CRASHED_BATCH:], CRASHED_BATCH):
         driver.run(number, batch)
     assert story.published(driver) == story.until(ALL)
-    assert files_in(driver.runtime.folder, SimilarityRuntime.transient) == set()
+    assert files_in(driver.query.folder, TRANSIENT) == set()
     driver.reopen()
     assert_only_listed_files(driver)
     assert story.published(driver) == story.until(ALL)
@@ -224,10 +231,13 @@ def test_the_stories_have_all_that_a_crash_can_hit(name: str, tmp_path: Path) ->
     driver = driver_of(tmp_path, name)
     reports = [driver.run(n, batch).report for n, batch in enumerate(story.batches[:CRASHED_BATCH])]
     assert any(r.decisions for r in reports) == ("of places" in name)
-    plan = driver.runtime.plan(CRASHED_BATCH, driver.ingest(story.batches[CRASHED_BATCH]))
-    assert plan.compact
-    kept = sum(s.rows for s in plan.old if s.side == "left")
+    kept = sum(s.rows for s in driver.state.segments if s.side == "left")
     assert 0 < kept < sum(r.rows_left for r in reports), "what came first can meet nothing any more"
+    hits: Counter[str] = Counter()
+    with mock.patch.object(failpoints, "hit", lambda point, batch_id=-1: hits.update([point])):
+        driver.run(CRASHED_BATCH, story.batches[CRASHED_BATCH])
+    assert set(hits) == set(POINTS)
+    assert all(hits[point] > 1 for point in OFTEN)
 
 
 @st.composite
@@ -277,10 +287,10 @@ def test_leftovers_are_removed_when_the_query_opens(name: str, tmp_path: Path) -
     story = JOINS[name][0]
     driver = driver_of(tmp_path, name)
     driver.run(0, story.batches[0])
-    before = files_in(driver.runtime.folder, SimilarityRuntime.durable)
+    before = files_in(driver.query.folder, DURABLE)
     leave_rubbish(driver)
     driver.reopen()
-    assert files_in(driver.runtime.folder, SimilarityRuntime.durable) == before
+    assert files_in(driver.query.folder, DURABLE) == before
     assert_only_listed_files(driver)
     for number, batch in enumerate(story.batches[1:3], 1):
         driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
@@ -289,26 +299,23 @@ def test_leftovers_are_removed_when_the_query_opens(name: str, tmp_path: Path) -
     assert story.published(driver) == story.until(3)
 
 
-@pytest.mark.parametrize(("damage", "told"), DAMAGES.values(), ids=DAMAGES.keys())
+@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES.keys())
 @pytest.mark.parametrize("part", ["segments", "worksets"])
 @pytest.mark.parametrize("name", [USUAL[0], USUAL[2]])
 def test_damaged_state_is_refused(
-    name: str, part: str, damage: Callable[[Path], None], told: str, tmp_path: Path
+    name: str, part: str, damage: Callable[[Path], None], message: str, tmp_path: Path
 ) -> None:
     story = JOINS[name][0]
     driver = driver_of(tmp_path, name)
     for number, batch in enumerate(story.batches[:2]):
         driver.run(number, batch)
-    last = driver.runtime.last
-    assert last is not None
-    assert last.grouping is not None
-    listed = last.segments if part == "segments" else last.grouping.groupers
-    file = Path(driver.runtime.folder.path(listed[-1].name))
+    listed = driver.state.segments if part == "segments" else driver.state.blobs
+    file = Path(driver.query.folder.path(listed[-1].name))
     damage(file)
     with pytest.raises(StateDamagedError) as error:
         driver.reopen()
         driver.run(2, story.batches[2])
-    assert str(error.value).startswith(f"{file} {told}")
+    assert str(error.value).startswith(f"{file} {message}")
     assert "restore the checkpoint folder" in str(error.value)
     assert story.published(driver) == story.until(2)
 
@@ -322,17 +329,17 @@ OTHERS = (
 )
 
 
-@pytest.mark.parametrize(("first", "then", "told"), OTHERS, ids=repr)
+@pytest.mark.parametrize(("first", "then", "rule"), OTHERS, ids=repr)
 def test_the_checkpoint_of_another_strategy_is_refused(
-    first: SimilarityStrategy, then: SimilarityStrategy, told: str, tmp_path: Path
+    first: SimilarityStrategy, then: SimilarityStrategy, rule: str, tmp_path: Path
 ) -> None:
     driver = SimilarityDriver(tmp_path, TWO.spec, Setup(first, 3))
     driver.run(0, TWO.batches[0])
     with pytest.raises(CheckpointMismatchError) as error:
         SimilarityDriver(tmp_path, TWO.spec, Setup(then, 3))
     assert "worksets" in str(error.value)
-    assert first.worksets_told in str(error.value)
-    assert told in str(error.value)
+    assert first.workset_rule in str(error.value)
+    assert rule in str(error.value)
     # What is not changed goes on.
     driver.reopen()
     assert driver.run(1, TWO.batches[1]).report is not None
@@ -365,7 +372,7 @@ def test_any_kept_commit_can_be_gone_back_to(name: str, tmp_path: Path) -> None:
     story = JOINS[name][0]
     driver = driver_of(tmp_path, name, keep_commits=3)
     assert_three_commits_are_kept(driver, story.batches)
-    log = CommitLog(driver.runtime.folder)
+    log = CommitLog(driver.query.folder)
     for number in (ALL - 1, ALL - 2):
         log.delete(number)
     driver.reopen(replace(driver.setup, instances=2))
@@ -381,9 +388,7 @@ def test_any_kept_commit_can_be_gone_back_to(name: str, tmp_path: Path) -> None:
 
 
 def owners_of(driver: SimilarityDriver) -> dict[str, int]:
-    assert driver.runtime.last is not None
-    assert driver.runtime.last.placement is not None
-    owners: dict[str, int] = driver.runtime.last.placement["owners"]
+    owners: dict[str, int] = driver.state.facts["owners"]
     return owners
 
 
@@ -401,9 +406,9 @@ def test_places_survive_a_restart_with_as_many_instances(tmp_path: Path) -> None
     driver = moved(tmp_path)
     owners = {int(i): place for i, place in owners_of(driver).items()}
     driver.reopen()
-    assert driver.runtime._owners == owners
+    assert driver.coordinator.owners == owners
     driver.reopen(replace(driver.setup, instances=INSTANCES + 1))
-    assert driver.runtime._owners == {}
+    assert driver.coordinator.owners == {}
 
 
 @pytest.mark.usefixtures("piled")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import replace
 from typing import Any
@@ -12,11 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.engine.watermark import EventTimes
 from skewless.operators.pair import OutputColumn
-from skewless.operators.similarity import metrics, worksets
-from skewless.operators.similarity import work as instance
+from skewless.operators.similarity import centers, metrics, screening
 from skewless.operators.similarity.metrics import METRICS
-from skewless.operators.similarity.operator import SimilarityRuntime
+from skewless.operators.similarity.operator import SimilarityCoordinator
 from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
 from skewless.operators.similarity.strategies import (
     S3J,
@@ -27,8 +28,8 @@ from skewless.operators.similarity.strategies import (
 )
 from skewless.state import compaction
 from skewless.state import rewriting as compact
-from tests.operators.similarity.driver import Setup, SimilarityDriver
-from tests.operators.similarity.oracle import OneRow, Question, answers
+from tests.operators.similarity.driver import Outcome, Setup, SimilarityDriver
+from tests.operators.similarity.oracle import FOREVER, OneRow, Question, answers
 from tests.strategies import examples
 
 TIME = pa.timestamp("us", "UTC")
@@ -72,6 +73,8 @@ def questions(draw: st.DrawFn) -> Question:
     lower = draw(st.integers(-8, 4))
     upper = draw(st.integers(max(lower, 0), 9))
     within = (-upper, upper) if alone else (lower, upper)
+    if window is None and draw(st.sampled_from([False, False, False, True])):
+        within = FOREVER
     late = (draw(st.integers(0, 6)), draw(st.integers(0, 6)))
     threshold = draw(st.sampled_from(THRESHOLDS[metric]))
     return Question(metric, threshold, within, window, late, alone)
@@ -140,11 +143,11 @@ def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) 
         for number, (batch, answer) in enumerate(zip(batches, expected, strict=True)):
             if restart and number and data.draw(st.booleans()):
                 driver.reopen(replace(setup, instances=data.draw(st.integers(1, 4))))
-            told = {
-                side: [[batch_of(task, spec.left.schema)] for task in tasks]
-                for side, tasks in zip(("left", "right"), batch, strict=False)
+            tasks = {
+                side: [[batch_of(task, spec.left.schema)] for task in of_side]
+                for side, of_side in zip(("left", "right"), batch, strict=False)
             }
-            outcome = driver.run(number, told, twice=twice)
+            outcome = driver.run(number, tasks, twice=twice)
             found = [(r[0], r[3]) for r in outcome.rows.elements()]
             if question.self_join:
                 found = [(min(p), max(p)) for p in found]
@@ -153,6 +156,47 @@ def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) 
             assert outcome.report is not None
             assert outcome.report.matches == len(found)
             assert outcome.report.late == answer.late
+            check_event_times(driver, outcome)
+
+
+def check_event_times(driver: SimilarityDriver, outcome: Outcome) -> None:
+    """No row is further behind the watermark, nor its times further apart, than is promised."""
+    operator = driver.operator()
+    streams = [EventTimes.of_stream(str(i.time_name)) for i in operator.inputs]
+    promised = operator.event_times(streams)
+    is_bounded = (operator.spec.lower_us, operator.spec.upper_us) != FOREVER
+    assert promised.columns == (("left1", "right1") if is_bounded else ())
+    assert outcome.table is not None and outcome.report is not None
+    times = [outcome.table[name].cast(pa.int64()).to_pylist() for name in promised.columns]
+    for i, mine in enumerate(times):
+        if outcome.report.watermark_us is not None:
+            assert min(mine, default=math.inf) >= outcome.report.watermark_us - promised.lag_us[i]
+        for j, theirs in enumerate(times):
+            lags = [b - a for a, b in zip(mine, theirs, strict=True)]
+            assert max(lags, default=-math.inf) <= promised.behind_us[i][j]
+
+
+@pytest.mark.parametrize(
+    ("within", "window", "alone", "lag_us", "behind_us"),
+    [
+        ((-3, 8), None, False, (8, 3), ((0, 8), (3, 0))),
+        ((2, 8), None, False, (8, 0), ((0, 8), (-2, 0))),
+        ((-8, 8), None, True, (8, 0), ((0, 8), (0, 0))),
+        ((0, 0), 5, False, (5, 5), ((0, 5), (5, 0))),
+        ((0, 0), 5, True, (5, 0), ((0, 5), (0, 0))),
+        (FOREVER, None, True, (), ()),
+    ],
+)
+def test_how_far_times_of_a_pair_lie_behind(
+    within: tuple[int, int],
+    window: int | None,
+    alone: bool,
+    lag_us: tuple[int, ...],
+    behind_us: tuple[tuple[int, ...], ...],
+) -> None:
+    spec = spec_of(Question("euclidean", 1.0, within, window, (1, 2), alone))
+    found = spec.event_times([EventTimes.of_stream("at")] * len(spec.sides))
+    assert found == EventTimes(("left1", "right1") if lag_us else (), lag_us, behind_us)
 
 
 @examples(100)
@@ -181,7 +225,7 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
         mock.patch.object(compact, "SEGMENT_ROWS_MAX", 2),
         mock.patch.object(metrics, "PAIRS_PER_CHUNK", 2),
         mock.patch.object(metrics, "NEAR_PER_CHUNK", 2),
-        mock.patch.object(worksets, "ROWS_AT_ONCE", 2),
+        mock.patch.object(centers, "ROWS_AT_ONCE", 2),
     ):
         run_all(data, restart=True)
 
@@ -189,12 +233,12 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
 @examples(30)
 @given(st.data())
 def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> None:
-    def scatter(self: SimilarityRuntime, plan: Any, told: Any) -> tuple[Any, ...]:
-        ids = [i for t in told for i, _ in t.by_workset]
-        self._owners = {i: data.draw(st.integers(0, plan.instances - 1)) for i in ids}
+    def scatter(self: SimilarityCoordinator, reports: Any) -> tuple[Any, ...]:
+        ids = [i for report in reports for i, _ in report.detail["worksets"]]
+        self.owners = {i: data.draw(st.integers(0, len(reports) - 1)) for i in ids}
         return ()
 
-    with mock.patch.object(SimilarityRuntime, "_balance", scatter):
+    with mock.patch.object(SimilarityCoordinator, "_balance", scatter):
         run_all(data, restart=True)
 
 
@@ -202,11 +246,11 @@ def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> Non
 @given(st.data())
 def test_matrix_products_rule_nothing_out_that_is_near(data: st.DataObject) -> None:
     with (
-        mock.patch.object(instance, "SCREENED_FROM_DIMENSION", 1),
+        mock.patch.object(screening, "SCREENED_FROM_DIMENSION", 1),
         mock.patch.object(metrics, "PRODUCT_FROM", 1),
-        mock.patch.object(instance, "SCREENED_FROM_PAIRS", 1),
-        mock.patch.object(instance, "BLOCK_ROWS", 2),
-        mock.patch.object(instance, "BLOCK_STORED", 3),
+        mock.patch.object(screening, "SCREENED_FROM_PAIRS", 1),
+        mock.patch.object(screening, "BLOCK_ROWS", 2),
+        mock.patch.object(screening, "BLOCK_STORED", 3),
     ):
         run_all(data)
 

@@ -25,14 +25,8 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
-from skewless.operators.similarity.worksets import (
-    Worksets,
-    find_homes,
-    reached,
-    read_worksets,
-    thin,
-    write_worksets,
-)
+from skewless.operators.similarity.worksets import Worksets, read_worksets, write_worksets
+from skewless.state.blobs import BLOBS
 from skewless.state.files import Folder
 from tests.crashes import DAMAGES
 from tests.operators.similarity.driver import Setup, SimilarityDriver
@@ -68,7 +62,7 @@ def worksets_around(
     the centers, and the worksets with their members."""
     known, ids, distances = None, [], []
     for part in parts:
-        mine, apart, found = find_homes(spec, strategy, part, known)
+        mine, apart, found = strategy.assign(spec, part, known)
         touched = found.with_members(mine, np.arange(len(part)), apart)
         known = Worksets.joined([w for w in (known, touched) if w is not None])
         ids.append(mine)
@@ -117,7 +111,7 @@ def test_rows_are_within_reach_of_their_center(
     scale = 1e-9 * (1 + from_centers.max())
     np.testing.assert_allclose(distances, from_centers, rtol=1e-9, atol=scale)
     for number in range(len(worksets)):
-        assert worksets.reach[number] == distances[homes == number].max()
+        assert worksets.radius[number] == distances[homes == number].max()
     if isinstance(strategy, S3J) and strategy.limit(len(points), 2) is None:
         assert (distances <= spec.threshold).all()
 
@@ -129,7 +123,7 @@ def test_no_workset_with_a_partner_is_left_out(
 ) -> None:
     spec, parts, probing = pool
     points, ids, _, worksets = worksets_around(spec, strategy, parts)
-    rows, numbers = reached(spec, strategy, probing, worksets)
+    rows, numbers = strategy.probe(spec, probing, worksets)
     looked = list(zip(rows.tolist(), worksets.ids[numbers].tolist(), strict=True))
     assert len(looked) == len(set(looked)), "a pair would be found twice"
     alike = np.argwhere(between(spec, probing, points) <= spec.threshold)
@@ -140,7 +134,7 @@ def test_worksets_out_of_reach_are_left_out() -> None:
     spec = spec_of(question("euclidean", 1.0))
     points = points_of("euclidean", [[10.0 * i, 0.5] for i in range(20)])
     _, _, _, worksets = worksets_around(spec, S3J(), [points])
-    rows, numbers = reached(spec, S3J(), points, worksets)
+    rows, numbers = S3J().probe(spec, points, worksets)
     assert len(worksets) == 20
     assert sorted(rows.tolist()) == list(range(20)), "each row looks into its own alone"
     assert sorted(numbers.tolist()) == list(range(20))
@@ -160,7 +154,7 @@ def test_partners_opposite_to_the_center_are_found() -> None:
         apart = spec.metric.cross(points, take(points, np.zeros(1, np.int64)))[:, 0]
         one = Worksets.around(np.zeros(1, np.uint64), take(points, np.zeros(1, np.int64)))
         worksets = one.with_members(homes, np.zeros(2, np.int64), apart)
-        assert len(reached(spec, ClusterJoin(1), probing, worksets)[0]) == 1
+        assert len(ClusterJoin(1).probe(spec, probing, worksets)[0]) == 1
 
 
 @pytest.mark.parametrize("most", [1, 3, 8])
@@ -183,7 +177,7 @@ def test_rows_go_to_the_nearest_of_known_centers() -> None:
     centers = points_of("euclidean", [[0.0, 0.0], [3.0, 0.0]])
     _, ids, _, known = worksets_around(spec, S3J(), [centers])
     row = points_of("euclidean", [[1.6, 0.0], [1.4, 0.0], [9.0, 9.0]])
-    homes, distances, found = find_homes(spec, S3J(), row, known)
+    homes, distances, found = S3J().assign(spec, row, known)
     assert homes[:2].tolist() == [ids[1], ids[0]]
     assert distances.tolist() == pytest.approx([1.4, 1.4, 0.0])
     assert homes[2] not in ids
@@ -201,16 +195,16 @@ def test_centers_that_tasks_made_near_each_other_are_closed(
     made = [worksets_around(spec, S3J(), [part])[3] for part in parts]
     every = Worksets.joined([known, *made])
     assert every is not None
-    thinned = thin(spec, S3J(), every, known, rows=0)
-    assert thinned.ids.tolist() == every.ids.tolist(), "none is lost"
-    is_old = np.isin(thinned.ids, known.ids)
-    assert thinned.is_open[is_old].all()
-    apart = between(spec, thinned.centers, thinned.centers)
+    closed = S3J().close_redundant(spec, every, known, rows=0)
+    assert closed.ids.tolist() == every.ids.tolist(), "none is lost"
+    is_old = np.isin(closed.ids, known.ids)
+    assert closed.is_open[is_old].all()
+    apart = between(spec, closed.centers, closed.centers)
     slack = 1e-9 * (1 + apart.max())
     for n in np.flatnonzero(~is_old).tolist():
-        others = np.flatnonzero(thinned.is_open & (np.arange(len(thinned)) != n))
+        others = np.flatnonzero(closed.is_open & (np.arange(len(closed)) != n))
         nearest = min(apart[n, others], default=math.inf)
-        if thinned.is_open[n]:
+        if closed.is_open[n]:
             assert nearest > spec.threshold - slack
         else:
             assert nearest <= spec.threshold + slack
@@ -223,11 +217,11 @@ def test_no_more_stay_open_than_there_may_be(strategy: SimilarityStrategy) -> No
     made = [worksets_around(spec, strategy, [rng.uniform(-50, 50, (40, 2))])[3] for _ in range(3)]
     every = Worksets.joined(made)
     assert every is not None and len(every) == 15
-    thinned = thin(spec, strategy, every, None, rows=120)
-    assert thinned.is_open.sum() == 5
-    again = Worksets.joined([thinned, worksets_around(spec, strategy, [np.ones((3, 2))])[3]])
+    closed = strategy.close_redundant(spec, every, None, rows=120)
+    assert closed.is_open.sum() == 5
+    again = Worksets.joined([closed, worksets_around(spec, strategy, [np.ones((3, 2))])[3]])
     assert again is not None
-    assert thin(spec, strategy, again, thinned, rows=123).is_open.sum() == 5
+    assert strategy.close_redundant(spec, again, closed, rows=123).is_open.sum() == 5
 
 
 def test_no_row_goes_to_a_closed_workset() -> None:
@@ -236,17 +230,17 @@ def test_no_row_goes_to_a_closed_workset() -> None:
     ids, known = worksets_around(spec, S3J(), [centers])[1::2]
     known = replace(known, is_open=known.ids == ids[1])
     row = points_of("euclidean", [[1.4, 0.0]])
-    assert find_homes(spec, S3J(), row, known)[0].tolist() == [ids[1]]
-    assert len(reached(spec, S3J(), row, known)[0]) == 2, "but it looks into it"
+    assert S3J().assign(spec, row, known)[0].tolist() == [ids[1]]
+    assert len(S3J().probe(spec, row, known)[0]) == 2, "but it looks into it"
     known = replace(known, is_open=np.zeros(2, np.bool_))
-    assert find_homes(spec, S3J(), row, known)[0][0] not in ids
+    assert S3J().assign(spec, row, known)[0][0] not in ids
 
 
 # Files -----------------------------------------------------------------------------------------
 
 
 def assert_equal(a: Worksets, b: Worksets) -> None:
-    for name in ("ids", "last_us", "reach", "is_open"):
+    for name in ("ids", "last_us", "radius", "is_open"):
         assert getattr(a, name).tolist() == getattr(b, name).tolist()
         assert getattr(a, name).dtype == getattr(b, name).dtype
     if isinstance(a.centers, Sets):
@@ -270,10 +264,10 @@ CENTERS: dict[str, Points] = {
 @pytest.mark.parametrize("name", CENTERS)
 def test_files_give_back_what_was_written(name: str, tmp_path: Path) -> None:
     folder = Folder(str(tmp_path))
-    folder.make("worksets")
+    folder.make(BLOBS)
     ids = np.array([2**64 - 1, 5], np.uint64)
-    last, reach = np.array([-(2**62), 12]), np.array([0.1 + 0.2, math.inf])
-    worksets = Worksets(ids, CENTERS[name], last, reach, ids % 2 == 0)
+    last, radius = np.array([-(2**62), 12]), np.array([0.1 + 0.2, math.inf])
+    worksets = Worksets(ids, CENTERS[name], last, radius, ids % 2 == 0)
     file = write_worksets(folder, worksets)
     assert file.bytes == (tmp_path / file.name).stat().st_size
     assert_equal(read_worksets(folder, file), worksets)
@@ -281,26 +275,26 @@ def test_files_give_back_what_was_written(name: str, tmp_path: Path) -> None:
     assert len(read_worksets(folder, write_worksets(folder, none))) == 0
 
 
-@pytest.mark.parametrize(("damage", "told"), DAMAGES.values(), ids=DAMAGES.keys())
+@pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES.keys())
 def test_damaged_files_are_refused(
-    damage: Callable[[Path], None], told: str, tmp_path: Path
+    damage: Callable[[Path], None], message: str, tmp_path: Path
 ) -> None:
     folder = Folder(str(tmp_path))
-    folder.make("worksets")
+    folder.make(BLOBS)
     worksets = Worksets.around(np.arange(2, dtype=np.uint64), np.ones((2, 2)))
     file = write_worksets(folder, worksets)
     damage(tmp_path / file.name)
     with pytest.raises(StateDamagedError) as error:
         read_worksets(folder, file)
-    assert str(error.value).startswith(f"{tmp_path / file.name} {told}")
+    assert str(error.value).startswith(f"{tmp_path / file.name} {message}")
     assert "restore the checkpoint folder" in str(error.value)
 
 
 @examples(50)
 @given(st.lists(st.lists(st.tuples(st.integers(0, 5), st.integers(-9, 9)), max_size=5), max_size=4))
-def test_joined_worksets_know_the_latest_and_the_furthest(told: list[list[tuple]]) -> None:
+def test_joined_worksets_know_the_latest_and_the_furthest(members_of: list[list[tuple]]) -> None:
     parts = []
-    for part in told:
+    for part in members_of:
         ids = np.unique(np.array([i for i, _ in part], np.uint64))
         if len(ids):
             centers = ids[:, None].astype(float)
@@ -309,7 +303,7 @@ def test_joined_worksets_know_the_latest_and_the_furthest(told: list[list[tuple]
             members = (mine, numbers, np.abs(numbers).astype(float))
             parts.append(Worksets.around(ids, centers).with_members(*members))
     joined = Worksets.joined(parts)
-    every = list(itertools.chain.from_iterable(told))
+    every = list(itertools.chain.from_iterable(members_of))
     if joined is None:
         assert every == []
         return
@@ -318,7 +312,7 @@ def test_joined_worksets_know_the_latest_and_the_furthest(told: list[list[tuple]
     for n, identity in enumerate(joined.ids.tolist()):
         mine = [number for i, number in every if i == identity]
         assert joined.last_us[n] == max(mine)
-        assert joined.reach[n] == max(map(abs, mine))
+        assert joined.radius[n] == max(map(abs, mine))
 
 
 # In a query ------------------------------------------------------------------------------------
@@ -335,27 +329,21 @@ def run(driver: SimilarityDriver, batch: int, rows: list[OneRow]) -> BatchReport
     return report
 
 
-def last_worksets(driver: SimilarityDriver) -> Worksets:
-    assert driver.runtime.last is not None
-    assert driver.runtime.last.grouping is not None
-    return read_worksets(driver.runtime.folder, driver.runtime.last.grouping.groupers[0])
-
-
 def test_worksets_leave_when_their_rows_have_expired(tmp_path: Path) -> None:
     driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(S3J(), 2))
     left = [(0.0, 0.0), (50.0, 0.0)]
     run(driver, 0, numbered(left, [0, 5]))
-    assert len(last_worksets(driver)) == 2
+    assert len(driver.worksets()) == 2
     run(driver, 1, numbered([(50.2, 0.0)], [15]))  # the watermark is 5: both can have partners
-    assert len(last_worksets(driver)) == 2
+    assert len(driver.worksets()) == 2
     # The watermark is 15: what is before 5 is gone. Its place is known for as long again.
     run(driver, 2, numbered([(99.0, 0.0)], [25]))
-    assert sorted(last_worksets(driver).centers[:, 0].tolist()) == [0.0, 50.0, 99.0]
+    assert sorted(driver.worksets().centers[:, 0].tolist()) == [0.0, 50.0, 99.0]
     run(driver, 3, numbered([(99.0, 0.0)], [26]))  # the watermark is 25: 15 and 5
-    assert sorted(last_worksets(driver).centers[:, 0].tolist()) == [50.0, 99.0]
+    assert sorted(driver.worksets().centers[:, 0].tolist()) == [50.0, 99.0]
     run(driver, 4, numbered([(0.0, 0.0)], [100]))
     run(driver, 5, numbered([(0.5, 0.0)], [101]))
-    assert last_worksets(driver).centers[:, 0].tolist() == [0.0]
+    assert driver.worksets().centers[:, 0].tolist() == [0.0]
 
 
 def test_nobody_looks_into_worksets_without_rows(tmp_path: Path) -> None:
@@ -363,18 +351,18 @@ def test_nobody_looks_into_worksets_without_rows(tmp_path: Path) -> None:
     run(driver, 0, numbered([(0.0, 0.0), (1.5, 0.0)], [0, 5]))
     run(driver, 1, numbered([(1.0, 0.0)], [15]))
     report = run(driver, 2, numbered([(1.0, 0.0)], [25]))  # within reach of both
-    assert len(last_worksets(driver)) == 2
+    assert len(driver.worksets()) == 2
     assert report.comparisons["probes"] == 1
 
 
 def test_fixed_partitions_stay(tmp_path: Path) -> None:
     driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(ClusterJoin(2)))
     run(driver, 0, numbered([(0.0, 0.0), (50.0, 0.0), (60.0, 0.0)], [0, 0, 0]))
-    ids = last_worksets(driver).ids.tolist()
+    ids = driver.worksets().ids.tolist()
     assert len(ids) == 2
     for batch in (1, 2, 3):
         run(driver, batch, numbered([(0.0, 0.0), (99.0, 0.0)], [1000 * batch] * 2))
-    assert last_worksets(driver).ids.tolist() == ids
+    assert driver.worksets().ids.tolist() == ids
 
 
 @pytest.mark.parametrize("strategy", [S3J(), ClusterJoin(3)])
@@ -388,13 +376,13 @@ def test_tasks_of_one_batch_end_up_with_the_worksets_of_one(
     tasks = [[batch_of(numbered(places, [0] * 3, 3 * n), schema)] for n in range(4)]
     report = driver.run(0, {"left": tasks}).report
     assert report is not None and report.matches == 3 * 6
-    assert len(last_worksets(driver)) == 12
-    assert last_worksets(driver).is_open.sum() == 3
+    assert len(driver.worksets()) == 12
+    assert driver.worksets().is_open.sum() == 3
     for batch in (1, 2, 3):
         report = run(driver, batch, numbered(places, [9 * batch] * 3, 100 * batch))
         assert report.matches == (12 if batch == 1 else 3)
-    assert len(last_worksets(driver)) == 3
-    assert last_worksets(driver).is_open.all()
+    assert len(driver.worksets()) == 3
+    assert driver.worksets().is_open.all()
 
 
 def clustered(rows: int, seed: int = 5) -> np.ndarray:
@@ -469,7 +457,7 @@ def test_the_first_vector_says_how_long_they_are(tmp_path: Path) -> None:
         run(driver, 1, numbered([(0.0, 0.0, 0.0), (1.0, 0.0)], [1, 1]))
     driver = SimilarityDriver(tmp_path, replace(spec, drop_bad=True))
     report = run(driver, 1, numbered([(0.0, 0.0, 0.0), (1.0, 0.0)], [1, 1]))
-    assert (report.nan_bands, report.matches) == (1, 1)
+    assert (report.dropped, report.matches) == ({"not comparable": 1}, 1)
 
 
 def test_two_tasks_that_disagree_on_the_length(tmp_path: Path) -> None:

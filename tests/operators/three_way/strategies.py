@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import strategies as st
 
-from skewless.arrays.types import BandColumn, KeyColumn, SideSpec
+from skewless.arrays.types import FAR_US, BandColumn, KeyColumn, SideSpec
 from skewless.operators.pair import JoinSpec
 from skewless.operators.three_way.spec import Edge, OutputColumn, Stream, ThreeSpec
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
@@ -28,6 +28,7 @@ WIDTHS: dict[str, tuple[Any, ...]] = {
     "text": (None,),
     "real": (None, 0.5),
 }
+UNBOUNDED = (-FAR_US, FAR_US)
 SHAPES = (((0, 1), (1, 2)), ((0, 1), (0, 2)), ((0, 2), (1, 2)), ((0, 1), (0, 2), (1, 2)))
 
 
@@ -58,6 +59,8 @@ def cases(draw: st.DrawFn) -> Case:
                 near.append((at[0], at[1], width))
         lower = draw(st.integers(-8, 4))
         within = (lower, draw(st.integers(lower, 8)))
+        if draw(st.integers(0, 5)) == 5:
+            within = UNBOUNDED
         pairs.append(Pair(a, b, tuple(equal), tuple(near), within))
     late = draw(st.tuples(*(st.integers(0, 6) for _ in range(3))))
     question = Question(tuple(pairs), 0, late)

@@ -19,14 +19,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.engine.lifecycle import DURABLE, TRANSIENT
 from skewless.errors import CheckpointMismatchError, StateDamagedError
-from skewless.operators.three_way.materialization import KeepChooser
-from skewless.operators.three_way.operator import ThreeRuntime
-from skewless.operators.three_way.packs import kinds_of
+from skewless.operators.three_way.materialization import MaterializationPolicy
+from skewless.operators.three_way.packs import PACKS, kinds_of
 from skewless.operators.three_way.spec import STREAMS, ThreeSpec
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
 from skewless.state import compaction
 from skewless.state.commits import CommitLog
+from skewless.state.segments import ROWS
 from tests.crashes import (
     COMMITTED_FROM,
     DAMAGES,
@@ -41,12 +42,12 @@ from tests.crashes import (
     leave_rubbish,
     run_through,
 )
-from tests.oracle import Row
-from tests.strategies import examples
 from tests.operators.three_way.driver import Batch, Setup, ThreeDriver
 from tests.operators.three_way.oracle import Pair, Question, answers
 from tests.operators.three_way.strategies import EPOCH, batches_of, cases, setups, spec_of
 from tests.operators.three_way.test_properties import tables_of
+from tests.oracle import Row
+from tests.strategies import examples
 
 CRASHED_BATCH = 4
 STARTED = Setup(instances=3)
@@ -164,7 +165,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             driver = ThreeDriver(root / "state", story.spec, setup, root / "out")
             for number, batch in enumerate(story.batches[:CRASHED_BATCH]):
                 driver.run(number, batch)
-                assert files_in(driver.runtime.folder, ThreeRuntime.transient) == set()
+                assert files_in(driver.query.folder, TRANSIENT) == set()
             made[name] = root
         return made[name]
 
@@ -181,19 +182,19 @@ def test_a_crash_at(
     setup = replace(STARTED, strategy=strategy)
     driver = ThreeDriver(tmp_path / "state", story.spec, setup, tmp_path / "out")
     if isinstance(strategy, AutoThree):
-        # It begins to keep pairs in this batch: those of all older rows are made before.
-        driver.runtime._keeper.kept = kinds_of(story.spec)[-1]
+        # Pairs are materialized from this batch on: those of all older rows are made before.
+        driver.coordinator.running.policy.materialized = kinds_of(story.spec)[-1]
     with crash_at(point, visit), pytest.raises(CrashError):
         driver.run(CRASHED_BATCH, story.batches[CRASHED_BATCH])
     driver.reopen(started_again(driver.setup))
     committed = POINTS.index(point) >= COMMITTED_FROM
-    assert driver.runtime.is_done(CRASHED_BATCH) == committed
+    assert driver.query.is_done(CRASHED_BATCH) == committed
     assert driver.published() == story.until(CRASHED_BATCH + committed)
     # Spark repeats the batch that its log does not know to be done, and goes on from there.
     for number, batch in enumerate(story.batches[CRASHED_BATCH:], CRASHED_BATCH):
         driver.run(number, batch)
     assert driver.published() == story.until(ALL)
-    assert files_in(driver.runtime.folder, ThreeRuntime.transient) == set()
+    assert files_in(driver.query.folder, TRANSIENT) == set()
     driver.reopen()
     assert_nothing_is_left_over(driver)
     assert driver.published() == story.until(ALL)
@@ -207,10 +208,12 @@ def test_the_stories_have_all_that_a_crash_can_hit(name: str, tmp_path: Path) ->
     driver = ThreeDriver(tmp_path, story.spec, Setup(strategy, 3))
     reports = [driver.run(n, batch).report for n, batch in enumerate(story.batches[:CRASHED_BATCH])]
     assert all(bool(r.intermediates) == (name in INTERMEDIATE) for r in reports)
-    plan = driver.runtime.plan(CRASHED_BATCH, driver.ingest(story.batches[CRASHED_BATCH]))
-    compacted = {group[0].side.partition("-")[0] for group in plan.compact}
-    assert compacted >= ({"pack", "r"} if name in INTERMEDIATE else {"r"})
-    kept = sum(s.rows for s in plan.old if s.side == "r-rs")
+    step = driver.steps(CRASHED_BATCH, story.batches[CRASHED_BATCH])[-1]
+    assert step.compaction is not None
+    compacted = {(group[0].kind, group[0].side[0]) for group in step.compaction.groups}
+    assert (ROWS, "r") in compacted
+    assert any(kind == PACKS for kind, _ in compacted) == (name in INTERMEDIATE)
+    kept = sum(s.rows for s in step.reads if s.side == "r-rs" and s.batch_id < CRASHED_BATCH)
     arrived = sum(r.rows_left for r in reports)
     assert 0 < kept < arrived, "what came first can meet nothing any more"
 
@@ -225,17 +228,17 @@ def stories(draw: st.DrawFn) -> tuple[Story, list[Setup]]:
 
 
 def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
-    """A join that may choose keeps other pairs in every batch."""
+    """A join that may choose materializes other pairs in every batch."""
     choices = itertools.cycle([*kinds_of(story.spec), None])
 
-    def decide(self: KeepChooser, *_: object) -> list[object]:
-        self.kept = next(choices)
+    def decide(self: MaterializationPolicy, *_: object) -> list[object]:
+        self.materialized = next(choices)
         return []
 
     with (
         tempfile.TemporaryDirectory() as folder,
         mock.patch.object(compaction, "FAN_IN", 2),
-        mock.patch.object(KeepChooser, "observe", decide),
+        mock.patch.object(MaterializationPolicy, "observe", decide),
     ):
         root, starts = Path(folder), iter(setups)
         driver = ThreeDriver(root / "state", story.spec, next(starts), root / "out")
@@ -273,10 +276,10 @@ def test_leftovers_are_removed_when_the_query_opens(name: str, tmp_path: Path) -
     story, strategy = JOINS[name]
     driver = ThreeDriver(tmp_path, story.spec, Setup(strategy, 3))
     driver.run(0, story.batches[0])
-    before = files_in(driver.runtime.folder, ThreeRuntime.durable)
+    before = files_in(driver.query.folder, DURABLE)
     leave_rubbish(driver)
     driver.reopen()
-    assert files_in(driver.runtime.folder, ThreeRuntime.durable) == before
+    assert files_in(driver.query.folder, DURABLE) == before
     assert_nothing_is_left_over(driver)
     for number, batch in enumerate(story.batches[1:3], 1):
         driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
@@ -293,8 +296,8 @@ def test_damaged_packs_are_refused(
     driver = ThreeDriver(tmp_path, story.spec, Setup(strategy, 3))
     for number, batch in enumerate(story.batches[:2]):
         driver.run(number, batch)
-    packs = [s for s in driver.runtime.last.segments if s.side.startswith("pack-")]
-    file = Path(driver.runtime.folder.path(packs[-1].name))
+    packs = [s for s in driver.state.segments if s.kind == PACKS]
+    file = Path(driver.query.folder.path(packs[-1].name))
     damage(file)
     with pytest.raises(StateDamagedError) as error:
         driver.reopen()
@@ -321,12 +324,12 @@ def test_the_checkpoint_of_another_strategy_is_refused(
     with pytest.raises(CheckpointMismatchError) as error:
         ThreeDriver(tmp_path, CHAIN.spec, Setup(then, 3))
     assert "intermediate results" in str(error.value)
-    assert first.intermediates in str(error.value)
+    assert first.intermediates(CHAIN.spec) in str(error.value)
     assert told in str(error.value)
     # What is not changed goes on.
     driver.reopen()
     driver.run(1, CHAIN.batches[1])
-    assert driver.runtime.last.batch_id == 1
+    assert driver.query.last.batch_id == 1
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -336,7 +339,7 @@ def test_any_kept_commit_can_be_gone_back_to(name: str, tmp_path: Path) -> None:
     story, strategy = INTERMEDIATE[name]
     driver = ThreeDriver(tmp_path, story.spec, Setup(strategy, 3), keep_commits=3)
     assert_three_commits_are_kept(driver, story.batches)
-    log = CommitLog(driver.runtime.folder)
+    log = CommitLog(driver.query.folder)
     for number in (ALL - 1, ALL - 2):
         log.delete(number)
     driver.reopen(Setup(strategy, 2))

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
-from itertools import product
+from functools import partial
+from itertools import permutations, product
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -20,13 +21,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.arrays.types import FAR_US, KeyColumn, SideSpec
-from skewless.engine.report import InstanceLoad
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import InProcessExecutor
+from skewless.engine.instance import StepTask
+from skewless.engine.pipeline import Node
+from skewless.engine.report import BatchReport
+from skewless.engine.watermark import EventTimes
 from skewless.operators.pair import JoinSpec
 from skewless.operators.three_way import bindings, packs
 from skewless.operators.three_way.bindings import Bound, Probes, StoredRun, candidates
-from skewless.operators.three_way.packs import PackKind, TakenApart, kinds_of, pack, run_of
+from skewless.operators.three_way.layout import keep_after_us
+from skewless.operators.three_way.operator import ThreeWayOperator
+from skewless.operators.three_way.packs import PackKind, UnpackedPairs, kinds_of, pack, run_of
 from skewless.operators.three_way.portions import WHOLE, Share, cut
-from skewless.operators.three_way.reader import Shelf
+from skewless.operators.three_way.reader import BatchSegments, SegmentReader
 from skewless.operators.three_way.routes import WORSE, RouteChooser
 from skewless.operators.three_way.spec import (
     STREAMS,
@@ -35,19 +43,19 @@ from skewless.operators.three_way.spec import (
     Routes,
     Stream,
     ThreeSpec,
-    Told,
     routes_of,
 )
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
+from skewless.operators.three_way.tally import Met
 from skewless.operators.three_way.trijoin import duties_of
-from skewless.operators.three_way.work import run_pairs
-from skewless.state.cache import SegmentCache
-from tests.oracle import multiset, rows_of
-from tests.strategies import examples
+from skewless.state.segments import read_segment
 from tests.operators.three_way.driver import Batch, Setup, ThreeDriver
 from tests.operators.three_way.oracle import Pair, Question, answers
-from tests.operators.three_way.strategies import EPOCH, SHAPES, TIME, spec_of
+from tests.operators.three_way.strategies import EPOCH, SHAPES, TIME, UNBOUNDED, spec_of
 from tests.operators.three_way.test_properties import tables_of
+from tests.oracle import multiset, rows_of
+from tests.queries import FileSink
+from tests.strategies import examples
 
 CHAIN, OTHER_CHAIN, _, CYCLE = SHAPES
 FAR = (-10_000, 10_000)
@@ -83,12 +91,12 @@ def rows(spec: ThreeSpec, stream: int, times: Sequence[int], *keys: Sequence[int
 
 @given(st.integers(1, 200), st.lists(st.integers(0, 300), max_size=8), st.integers(0, 400))
 def test_duties_cover_every_part_of_every_stream_once(
-    instances: int, lengths: list[int], look: int
+    instances: int, lengths: list[int], run_cost: int
 ) -> None:
     held: dict[int, Counter[tuple[int, int]]] = {stream: Counter() for stream in STREAMS}
     for instance in range(instances):
         for duty in duties_of(instance, instances):
-            for number, begin, end in cut(duty.share, lengths, look):
+            for number, begin, end in cut(duty.share, lengths, run_cost):
                 held[duty.stream].update((number, at) for at in range(begin, end))
     every = Counter((number, at) for number, length in enumerate(lengths) for at in range(length))
     assert held == {stream: every for stream in STREAMS}
@@ -99,12 +107,12 @@ def test_duties_cover_every_part_of_every_stream_once(
     st.lists(st.integers(0, 10**7), min_size=1, max_size=8),
     st.sampled_from([0, 1, 1000]),
 )
-def test_shares_cost_alike(parts: int, lengths: list[int], look: int) -> None:
-    """Rows and looks together; only a look that two of them have to take comes on top."""
-    most = (sum(lengths) + look * len(lengths)) / parts + look
+def test_shares_cost_alike(parts: int, lengths: list[int], run_cost: int) -> None:
+    """Rows and runs together; only a run that two of them have to open comes on top."""
+    most = (sum(lengths) + run_cost * len(lengths)) / parts + run_cost
     for part in range(parts):
-        mine = [end - begin for _, begin, end in cut((part, parts), lengths, look)]
-        assert sum(mine) + look * len(mine) <= most + 1
+        mine = [end - begin for _, begin, end in cut((part, parts), lengths, run_cost)]
+        assert sum(mine) + run_cost * len(mine) <= most + 1
 
 
 @st.composite
@@ -254,7 +262,7 @@ def test_packing_and_unpacking_gives_the_same_pairs(
     order = list(zip(run.hashes.tolist(), run.times.tolist(), strict=True))
     assert order == sorted(order)
     assert [c.type for c in packed.columns] == KIND.schema(spec).types
-    assert pairs_told(TakenApart.of(spec, KIND, run).pairs()) == pairs_told(pairs)
+    assert pairs_told(UnpackedPairs.of(spec, KIND, run).pairs()) == pairs_told(pairs)
 
 
 def test_equal_hubs_share_a_pack_and_others_do_not() -> None:
@@ -350,6 +358,28 @@ def test_packs_of_nested_columns_through_batches(tmp_path: Path) -> None:
 # What nobody reads ------------------------------------------------------------------------------
 
 
+class Unread(InProcessExecutor):
+    """Results are made when they are asked for, and the sink does not ask."""
+
+    drained = False
+
+    def rows(self, task: StepTask, node: Node) -> list[list[pa.RecordBatch]]:
+        self.ran.append(task)
+        return []
+
+    def drain(self, rows: list[list[pa.RecordBatch]]) -> None:
+        self.drained = True
+        super().rows(self.ran[-1], self.pipeline.root)
+
+
+def run_unread(driver: ThreeDriver, batch: Batch) -> tuple[Unread, BatchReport]:
+    executor = Unread(driver.pipeline, driver.root, driver.streams(batch), faithful=True)
+    sink = FileSink(driver.query, driver.schema, None)
+    report = run_batch(driver.query, executor, sink, 0)
+    assert report is not None
+    return executor, report
+
+
 @pytest.mark.parametrize("strategy", [AutoThree(), Tree(), Tree(("t", "s", "r"))], ids=repr)
 def test_pairs_of_a_batch_that_no_sink_has_read_are_kept(
     strategy: ThreeStrategy, tmp_path: Path
@@ -359,15 +389,30 @@ def test_pairs_of_a_batch_that_no_sink_has_read_are_kept(
     batches = [skewed_batch(spec, number, 10) for number in range(3)]
     expected = [a.rows for a in answers(question, [tables_of(b, spec) for b in batches])]
     driver = ThreeDriver(tmp_path, spec, Setup(strategy, 2))
-    arrivals = driver.ingest(batches[0])
-    plan = driver.runtime.plan(0, arrivals)
-    if driver.runtime.has_first_step(plan):
-        told = [run_pairs(spec, plan, strategy, i) for i in range(plan.instances)]
-        plan = driver.runtime.with_pairs(plan, told)
-    assert not driver.runtime.needs_all
-    assert not driver.runtime.is_complete(plan)
-    report = driver.runtime.commit(plan, arrivals)
+    executor, report = run_unread(driver, batches[0])
+    assert not executor.ran[-1].step.must_finish
+    assert not executor.drained
     assert (report.matches, report.decisions) == (0, ())
+    assert [load.matches for load in report.instances] == [0, 0]
+    for number in (1, 2):
+        assert driver.run(number, batches[number]).rows == expected[number] != Counter()
+
+
+@pytest.mark.parametrize("kind", [None, *kinds_of(whole_spec(CHAIN)[1])])
+def test_pairs_that_nobody_else_makes_are_made_without_a_reader(
+    kind: PackKind | None, tmp_path: Path
+) -> None:
+    question, spec = whole_spec(CHAIN)
+    batches = [skewed_batch(spec, number, 10) for number in range(3)]
+    expected = [a.rows for a in answers(question, [tables_of(b, spec) for b in batches])]
+    driver = ThreeDriver(tmp_path, spec, Setup(TriJoin() if kind is None else AutoThree(), 2))
+    if kind is not None:
+        driver.coordinator.running.policy.materialized = kind
+    executor, report = run_unread(driver, batches[0])
+    assert executor.ran[-1].step.must_finish
+    assert executor.drained
+    assert report.intermediates > 0
+    assert report.matches == expected[0].total()
     for number in (1, 2):
         assert driver.run(number, batches[number]).rows == expected[number] != Counter()
 
@@ -375,17 +420,15 @@ def test_pairs_of_a_batch_that_no_sink_has_read_are_kept(
 # Routes ----------------------------------------------------------------------------------------
 
 
-def told(routes: Routes, costs: dict[int, float], rows: int = 100) -> list[Told]:
-    """What two instances tell when new rows of a stream meet so many candidates each."""
-    halves = []
-    for instance in range(2):
-        hops = []
+def hops(routes: Routes, costs: dict[int, float], rows: int = 100) -> list[Met]:
+    """What two instances report when new rows of a stream meet so many candidates each."""
+    found = []
+    for _ in range(2):
         for stream, cost in costs.items():
             first, second = routes[stream]
-            hops.append((stream, *first, rows // 2, int(rows // 2 * cost * 0.25), 1))
-            hops.append((stream, *second, rows // 7, int(rows // 2 * cost * 0.75), 1))
-        halves.append(Told(InstanceLoad(instance), hops=tuple(hops)))
-    return halves
+            found.append(Met(stream, *first, rows // 2, int(rows // 2 * cost * 0.25), 1))
+            found.append(Met(stream, *second, rows // 7, int(rows // 2 * cost * 0.75), 1))
+    return found
 
 
 def test_the_ways_of_a_chain_and_of_a_cycle() -> None:
@@ -407,9 +450,9 @@ def test_every_route_is_tried_once_and_the_cheapest_taken() -> None:
     tried = []
     for _ in range(3):
         tried.append(chooser.routes[0])
-        assert chooser.observe(chooser.routes, told(chooser.routes, {0: costs[tried[-1]]})) == ()
+        assert chooser.observe(chooser.routes, hops(chooser.routes, {0: costs[tried[-1]]})) == ()
     tried.append(chooser.routes[0])
-    (decision,) = chooser.observe(chooser.routes, told(chooser.routes, {0: costs[tried[-1]]}))
+    (decision,) = chooser.observe(chooser.routes, hops(chooser.routes, {0: costs[tried[-1]]}))
     assert sorted(tried) == sorted(costs)
     assert (decision.kind, decision.subject, decision.source) == ("route", "new rows of r", "r")
     assert decision.accepted
@@ -418,7 +461,7 @@ def test_every_route_is_tried_once_and_the_cheapest_taken() -> None:
     assert decision.reason == "8.00 candidates per new row, the next best way has 20.00"
     for _ in range(5):
         assert chooser.routes[0] == best
-        assert chooser.observe(chooser.routes, told(chooser.routes, {0: 8.0})) == ()
+        assert chooser.observe(chooser.routes, hops(chooser.routes, {0: 8.0})) == ()
 
 
 def test_all_routes_are_tried_again_when_the_cost_has_doubled() -> None:
@@ -426,14 +469,14 @@ def test_all_routes_are_tried_again_when_the_cost_has_doubled() -> None:
     chooser = RouteChooser(spec)
     first, second = routes_of(spec, 1)
     for cost in (10.0, 30.0):
-        chooser.observe(chooser.routes, told(chooser.routes, {1: cost}))
+        chooser.observe(chooser.routes, hops(chooser.routes, {1: cost}))
     assert chooser.routes[1] == first
     # Not by one batch alone: costs are averaged.
-    assert chooser.observe(chooser.routes, told(chooser.routes, {1: 10 * WORSE + 4})) == ()
+    assert chooser.observe(chooser.routes, hops(chooser.routes, {1: 10 * WORSE + 4})) == ()
     decisions = ()
     batches = 0
     while not decisions:
-        decisions = chooser.observe(chooser.routes, told(chooser.routes, {1: 10 * WORSE + 4}))
+        decisions = chooser.observe(chooser.routes, hops(chooser.routes, {1: 10 * WORSE + 4}))
         batches += 1
         assert batches < 20
     (decision,) = decisions
@@ -442,7 +485,7 @@ def test_all_routes_are_tried_again_when_the_cost_has_doubled() -> None:
     used = []
     for cost in (60.0, 5.0):
         used.append(chooser.routes[1])
-        decisions = chooser.observe(chooser.routes, told(chooser.routes, {1: cost}))
+        decisions = chooser.observe(chooser.routes, hops(chooser.routes, {1: cost}))
     assert set(used) == {first, second}
     assert chooser.routes[1] == second
     assert decisions[0].kind == "route"
@@ -452,7 +495,7 @@ def test_batches_without_rows_decide_nothing() -> None:
     chooser = RouteChooser(whole_spec(CHAIN)[1])
     before = chooser.routes
     for _ in range(5):
-        assert chooser.observe(chooser.routes, told(chooser.routes, {1: 5.0}, rows=0)) == ()
+        assert chooser.observe(chooser.routes, hops(chooser.routes, {1: 5.0}, rows=0)) == ()
     assert chooser.routes == before
 
 
@@ -488,10 +531,10 @@ def test_rows_are_kept_as_long_as_any_triple_needs_them(spec: ThreeSpec, waterma
         for y in (y for y in STREAMS if y != x):
             latest = max((at[y] for at in found), default=None)
             if latest is not None:
-                assert spec.reach_us(x, y) >= latest, "a row that is needed would be dropped"
+                assert spec.max_lag_us(x, y) >= latest, "a row that is needed would be dropped"
                 if not spec.is_cycle:
-                    assert spec.reach_us(x, y) == latest, "a row would be kept for nothing"
-        reach = max(spec.reach_us(x, y) for y in STREAMS if y != x)
+                    assert spec.max_lag_us(x, y) == latest, "a row would be kept for nothing"
+        reach = max(spec.max_lag_us(x, y) for y in STREAMS if y != x)
         assert spec.keep_after_us(x, watermark) == watermark - reach
     assert spec.keep_after_us(0, -FAR_US) >= -FAR_US
 
@@ -499,8 +542,94 @@ def test_rows_are_kept_as_long_as_any_triple_needs_them(spec: ThreeSpec, waterma
 def test_a_cycle_is_kept_no_longer_than_its_tightest_way() -> None:
     """From r to t directly within 100, or by way of s within 2 + 3."""
     _, spec = whole_spec(CYCLE, [(0, 2), (-100, 100), (-1, 3)])
-    assert [spec.reach_us(0, y) for y in (1, 2)] == [2, 5]
+    assert [spec.max_lag_us(0, y) for y in (1, 2)] == [2, 5]
     assert spec.keep_after_us(0, 50) == 45
+
+
+# Pairs whose times may be any ------------------------------------------------------------------
+
+
+def test_lags_without_a_limit() -> None:
+    _, chain = whole_spec(CHAIN, [UNBOUNDED, (-5, -3)])
+    assert [chain.max_lag_us(x, y) for x, y in permutations(STREAMS, 2)] == [
+        FAR_US, FAR_US, FAR_US, -3, FAR_US, 5,
+    ]  # fmt: skip
+    for x in STREAMS:
+        assert chain.keep_after_us(x, 10**17) == -FAR_US, "what has no limit is kept forever"
+    assert set(keep_after_us(chain, 10**17).values()) == {-FAR_US, 10**17 + 3}
+    assert keep_after_us(chain, 10**17)["s-r"] == 10**17 + 3, "a pair waits for t alone"
+    assert chain.fingerprint()["rs within"] == "unbounded"
+    # In a cycle, the way by the third stream is a limit.
+    _, cycle = whole_spec(CYCLE, [UNBOUNDED, (-1, 4), (-2, 3)])
+    assert (cycle.max_lag_us(0, 1), cycle.max_lag_us(1, 0)) == (4 + 2, 3 + 1)
+
+
+@pytest.mark.parametrize(
+    "strategy", [AutoThree(), TriJoin(), TriJoin(packing=False), Tree(), Tree(("t", "s", "r"))],
+    ids=repr,
+)  # fmt: skip
+@pytest.mark.parametrize("shape", [CHAIN, OTHER_CHAIN, CYCLE])
+def test_rows_of_an_unbounded_pair_meet_however_far_apart(
+    shape: Sequence[tuple[int, int]], strategy: ThreeStrategy, tmp_path: Path
+) -> None:
+    """From the first year that can be written to the last: bounds are added to these times."""
+    if isinstance(strategy, Tree) and strategy.order and (1, 2) not in shape:
+        strategy = Tree(("t", "r", "s"))
+    question, spec = whole_spec(shape, [UNBOUNDED, UNBOUNDED, UNBOUNDED])
+    first, last = (
+        (datetime(*day, tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+        for day in ((1, 1, 1), (9999, 12, 31))
+    )
+    widths = [len(spec.streams[x].schema) - 2 for x in STREAMS]
+    batches = [
+        [[rows(spec, x, [at + x, at], *([[1, 2]] * widths[x]))] for x in STREAMS]
+        for at in (first, 0, last - 10, last - 5)
+    ]
+    expected = [a.rows for a in answers(question, [tables_of(b, spec) for b in batches])]
+    assert [rows.total() for rows in expected] == [2, 14, 38, 74]
+    driver = ThreeDriver(tmp_path, spec, Setup(strategy, 3))
+    if isinstance(strategy, AutoThree):
+        driver.run(0, batches[0])
+        driver.coordinator.running.policy.materialized = kinds_of(spec)[0]
+        assert driver.run(1, batches[1]).rows == expected[1]
+        rest = range(2, 4)
+    else:
+        rest = range(4)
+    outcomes = [driver.run(n, batches[n]) for n in rest]
+    assert [o.rows for o in outcomes] == [expected[n] for n in rest]
+    assert sum(s.rows for s in driver.state.segments if s.side == "r-rs") == 8
+
+
+# What is known of the times of triples ---------------------------------------------------------
+
+
+@examples(60)
+@given(chains_and_cycles())
+def test_event_times_hold_for_every_triple(spec: ThreeSpec) -> None:
+    below = [EventTimes.of_stream("at")] * 3
+    times = ThreeWayOperator(spec, AutoThree(), 1).event_times(below)
+    assert times.columns == ("0.0", "1.0", "2.0")
+    for new in STREAMS:
+        # The new row is at the watermark, 0.
+        for at in triples_at(spec, new):
+            assert all(-at[x] <= times.lag_us[x] for x in STREAMS)
+            assert all(at[y] - at[x] <= times.behind_us[x][y] for x, y in product(STREAMS, STREAMS))
+
+
+def test_event_times_of_columns_that_are_there() -> None:
+    _, spec = whole_spec(CHAIN, [(-2, 7), (-3, 11)])
+    below = [EventTimes.of_stream("at")] * 3
+    assert spec.event_times(below) == EventTimes(
+        ("0.0", "1.0", "2.0"),
+        (7 + 11, 11, 3 + 2),
+        ((0, 7, 18), (2, 0, 11), (5, 3, 0)),
+    )
+    some = tuple(c for c in spec.output if (c.stream, c.index) != (1, 0))
+    assert replace(spec, output=some).event_times(below) == EventTimes(
+        ("0.0", "2.0"), (18, 5), ((0, 18), (5, 0))
+    )
+    _, unbounded = whole_spec(CHAIN, [UNBOUNDED, (-3, 11)])
+    assert unbounded.event_times(below) == EventTimes()
 
 
 LONG = 25
@@ -556,15 +685,16 @@ def test_a_hot_keys_rows_are_dealt_out_evenly(
         rows(spec, 1, range(hot + rest), [HOT] * hot + list(range(rest)), range(hot + rest))
         for hot, rest in tasks
     ]
-    plan = driver.runtime.plan(0, driver.ingest([[], arriving, []]))
+    runs = driver.begun(0, [[], arriving, []]).new_runs()
     edge = spec.edge(0, 1)
     assert edge is not None
     seen: Counter[int] = Counter()
-    for ref in (r for r in plan.new if r.segment.side == "s-rs"):
-        shelf = Shelf(spec, replace(plan, new=(ref,)), SegmentCache())
+    for run in (r for r in runs if r.segment.side == "s-rs"):
+        read = partial(read_segment, driver.query.folder, time_index=0)
+        reader = SegmentReader(spec, BatchSegments((run,), ()), read)
         dealt = []
         for i in range(instances):
-            hands = [bound.columns[1] for bound in shelf.new_rows(1, edge, i, instances)]
+            hands = [bound.columns[1] for bound in reader.new_rows(1, edge, (i, instances))]
             keys = [key for hand in hands for key in hand[2].to_pylist()]
             seen.update(n for hand in hands for n in hand[3].to_pylist())
             dealt.append((len(keys), keys.count(HOT)))

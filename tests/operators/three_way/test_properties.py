@@ -12,19 +12,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.arrays import keys
-from skewless.operators.three_way import bindings
-from skewless.operators.three_way import reader as shelf
-from skewless.operators.three_way.materialization import KeepChooser
+from skewless.operators.three_way import bindings, reader
+from skewless.operators.three_way.materialization import MaterializationPolicy
 from skewless.operators.three_way.packs import kinds_of
 from skewless.operators.three_way.spec import ThreeSpec
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, TriJoin
 from skewless.state import compaction
 from skewless.state import rewriting as compact
-from tests.joining.test_collisions import hash_badly
-from tests.strategies import examples
 from tests.operators.three_way.driver import Batch, ThreeDriver
 from tests.operators.three_way.oracle import answers
 from tests.operators.three_way.strategies import batches_of, cases, setups
+from tests.operators.two_way.test_collisions import hash_badly
+from tests.strategies import examples
 
 
 def tables_of(batch: Batch, spec: ThreeSpec) -> list[pa.Table]:
@@ -50,8 +49,8 @@ def run_all(
     with (
         tempfile.TemporaryDirectory() as root,
         # Rows are few here: they are to be dealt out like many, too, and runs to be cut anywhere.
-        mock.patch.object(shelf, "FEW_ROWS", data.draw(st.sampled_from([0, shelf.FEW_ROWS]))),
-        mock.patch.object(shelf, "A_LOOK", data.draw(st.sampled_from([0, 1, shelf.A_LOOK]))),
+        mock.patch.object(reader, "FEW_ROWS", data.draw(st.sampled_from([0, reader.FEW_ROWS]))),
+        mock.patch.object(reader, "RUN_COST", data.draw(st.sampled_from([0, 1, reader.RUN_COST]))),
     ):
         driver = ThreeDriver(root, case.spec, setup)
         for number, (batch, answer) in enumerate(zip(batches, expected, strict=True)):
@@ -109,20 +108,20 @@ def test_keys_that_share_a_hash_are_told_apart(data: st.DataObject) -> None:
 
 @examples(40)
 @given(st.data())
-def test_keeping_and_dropping_pairs_changes_nothing(data: st.DataObject) -> None:
-    def decide(self: KeepChooser, *_: object) -> list[object]:
-        self.kept = data.draw(st.sampled_from([None, *kinds_of(self._spec)]))
+def test_materializing_and_dropping_pairs_changes_nothing(data: st.DataObject) -> None:
+    def decide(self: MaterializationPolicy, *_: object) -> list[object]:
+        self.materialized = data.draw(st.sampled_from([None, *kinds_of(self._spec)]))
         return []
 
     with (
-        mock.patch.object(KeepChooser, "observe", decide),
+        mock.patch.object(MaterializationPolicy, "observe", decide),
         mock.patch.object(compaction, "FAN_IN", 2),
     ):
         run_all(data, restart=True, strategy=AutoThree())
 
 
 PROPERTIES = {
-    "keeping": test_keeping_and_dropping_pairs_changes_nothing,
+    "materializing": test_materializing_and_dropping_pairs_changes_nothing,
     "any": test_any_join_is_right,
     "restarts": test_restarts_change_nothing,
     "compaction": test_compaction_and_small_pieces_change_nothing,

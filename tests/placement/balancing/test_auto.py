@@ -14,8 +14,8 @@ from skewless.placement.balancing import Auto
 from skewless.placement.balancing.changes import Change, Merge, Move, Split
 from skewless.placement.balancing.imbalance import max_over_mean
 from skewless.placement.balancing.loads import MeasuredTime
-from skewless.placement.places import Placement
 from skewless.placement.balancing.view import View
+from skewless.placement.places import Placement
 from tests.placement.balancing.views import key_in, own, view
 from tests.strategies import examples
 
@@ -122,7 +122,9 @@ def test_a_key_whose_work_goes_up_and_down_is_shared_by_more() -> None:
 def test_what_has_cooled_is_undone() -> None:
     hot, warm = key_in(5, 64, 1), key_in(9, 64, 1)
     placement = (
-        Placement.spread(64, 8).with_isolated(own(hot, 64, 0, 1, 2, 3)).with_isolated(own(warm, 64, 4))
+        Placement.spread(64, 8)
+        .with_isolated(own(hot, 64, 0, 1, 2, 3))
+        .with_isolated(own(warm, 64, 4))
     )
     seen = view([1000.0] * 64, 8, {hot: 10.0, warm: 5.0}, placement)
     assert EAGER.wants_change(seen)

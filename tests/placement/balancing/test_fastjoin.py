@@ -11,9 +11,9 @@ import pytest
 from skewless.errors import ArgumentError
 from skewless.placement.balancing.changes import Move
 from skewless.placement.balancing.fastjoin import FastJoin
-from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures, WatchedKey
+from skewless.placement.places import IsolatedKey, Placement
 
 KEYS = tuple(WatchedKey(10 + i, f"k{i}", 0) for i in range(4))
 

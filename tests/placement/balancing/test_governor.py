@@ -12,9 +12,9 @@ import pytest
 from skewless.placement.balancing import Auto, Balancing
 from skewless.placement.balancing.changes import Change, Move
 from skewless.placement.balancing.governor import Governor, moved_rows
-from skewless.placement.places import Placement
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Decision, LoadReport
+from skewless.placement.places import Placement
 from tests.placement.balancing.views import key_in, own, report, view
 
 UNEVEN = [90.0, 60.0, 5.0, 5.0]

@@ -9,9 +9,9 @@ import pytest
 
 from skewless.placement.balancing.imbalance import deviation_from_mean, max_over_mean, max_over_min
 from skewless.placement.balancing.loads import WeightedResources
-from skewless.placement.places import Placement
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures
+from skewless.placement.places import Placement
 
 # LS-Stream's Fig. 4: partitions 0 and 1 at instance 0, 2 and 3 at instance 1; S stored, R probing.
 FIG_4 = View(

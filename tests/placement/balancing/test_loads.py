@@ -9,9 +9,9 @@ import pytest
 
 from skewless.errors import ArgumentError
 from skewless.placement.balancing.loads import MeasuredTime, StoredTimesProbing, WeightedResources
-from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures, WatchedKey
+from skewless.placement.places import IsolatedKey, Placement
 
 
 def figures(**arrays: list[float]) -> Figures:

@@ -20,9 +20,9 @@ from skewless.placement.balancing.lsstream import (
     choose_slots,
     sojourn_ms,
 )
-from skewless.placement.places import Placement
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures
+from skewless.placement.places import Placement
 
 
 def relief_of(seed: int, *, mean: float, batch_ms: float = 5000, alpha: float = 1.0) -> Relief:

@@ -15,10 +15,10 @@ from skewless.placement.balancing.loads import (
     StoredTimesProbing,
     WeightedResources,
 )
-from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.balancing.tally import Tally
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures, WatchedKey
+from skewless.placement.places import IsolatedKey, Placement
 
 SLOTS, INSTANCES = 8, 4
 
@@ -29,7 +29,9 @@ def a_view(seed: int) -> View:
     of_keys = Figures(*(rng.random(SLOTS) for _ in fields(Figures)))
     # The figures of a slot include those of its key, unless that has a place of its own.
     rest = Figures(*(rng.random(SLOTS) for _ in fields(Figures)))
-    inside = Figures(*(np.array([not k.isolated for k in keys]) * a for a in of_keys.arrays().values()))
+    inside = Figures(
+        *(np.array([not k.isolated for k in keys]) * a for a in of_keys.arrays().values())
+    )
     placement = Placement.spread(SLOTS, INSTANCES)
     placement = placement.with_isolated(IsolatedKey(2 << 61, "k2", 2, (0, 3), (1,), "stored"))
     placement = placement.with_isolated(IsolatedKey(5 << 61, "k5", 5, (3,), (3,)))

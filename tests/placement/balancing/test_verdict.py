@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from skewless.placement.places import Placement
 from skewless.placement.balancing.verdict import verdict
+from skewless.placement.places import Placement
 from tests.placement.balancing.views import key_in, own, report
 
 
@@ -18,7 +18,9 @@ def test_no_key_stands_out() -> None:
 
 def test_heavy_keys_and_what_was_done_about_them() -> None:
     a, b = key_in(0, 4, 17), key_in(1, 4, 42)
-    placement = Placement.spread(4, 4).with_isolated(own(a, 4, 0, 1, 2)).with_isolated(own(b, 4, 2, 3))
+    placement = (
+        Placement.spread(4, 4).with_isolated(own(a, 4, 0, 1, 2)).with_isolated(own(b, 4, 2, 3))
+    )
     told = report([10.0] * 4, 4, {a: 60.0, b: 30.0}, placement)
     loads = np.array([30.0, 30.0, 35.0, 35.0])
     assert verdict(told, loads, placement.isolated_by_hash) == (

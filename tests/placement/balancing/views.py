@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures, LoadReport, WatchedKey
+from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.units import slot_bounds
 
 

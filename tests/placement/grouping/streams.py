@@ -2,34 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
-
 import numpy as np
 import numpy.typing as npt
 from hypothesis import strategies as st
 
-from skewless.placement import routing
 from skewless.placement.grouping import BatchAware, DChoices, Grouping, PdStream, WChoices
+from skewless.strategies import FAMILIES
 
 UInts = npt.NDArray[np.uint64]
 
 
-def found_groupings() -> list[type[Grouping]]:
-    for module in pkgutil.iter_modules(routing.__path__, "skewless.routing."):
-        importlib.import_module(module.name)
-    found, waiting = [], list(Grouping.__subclasses__())
-    while waiting:
-        grouping = waiting.pop()
-        waiting += grouping.__subclasses__()
-        ours = grouping.__module__.startswith("skewless.")  # other tests make some, too
-        if ours and not inspect.isabstract(grouping):
-            found.append(grouping)
-    return sorted(found, key=lambda grouping: grouping.__name__)
-
-
-GROUPINGS = found_groupings()
+GROUPINGS: list[type[Grouping]] = list(FAMILIES["aggregate"].classes().values())
 CONFIGURATIONS = [grouping() for grouping in GROUPINGS] + [
     BatchAware(tracked=3, least=1, tolerance=0.0),
     DChoices(threshold=0.2, counters=3, refresh=7),

@@ -151,7 +151,7 @@ def test_planning_apart_is_what_assign_does(seed: int) -> None:
         keys, counts = np.unique(hashes, return_counts=True)
         heavy = (counts >= 16) | np.isin(keys, apart.tracked_keys)
         light = hashes[np.isin(hashes, keys[~heavy])]
-        homes = np.bincount(apart.homes(light), minlength=8)
+        homes = np.bincount(apart.first_places(light), minlength=8)
         shares = apart.plan(homes, keys[heavy], counts[heavy])
         for key, row in zip(keys[heavy], shares, strict=True):
             assert np.bincount(targets[hashes == key], minlength=8).tolist() == row.tolist()

@@ -1,4 +1,4 @@
-"""What every grouping must do, checked for every grouping in the package."""
+"""What every grouping must do, checked for every one in the registry."""
 
 from __future__ import annotations
 

@@ -6,67 +6,55 @@ group has one per batch and instance that saw rows of it; compaction merges them
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
-from skewless import failpoints
 from skewless.arrays.merging import expand_ranges
-from skewless.arrays.types import FAR_US, Ints, UInts, frozen
+from skewless.arrays.types import Ints, UInts, frozen
+from skewless.engine.instance import Instance
 from skewless.engine.report import InstanceLoad
-from skewless.operators.aggregate.accumulators.accumulator import State
-from skewless.operators.aggregate.groups import group_rows
-from skewless.operators.aggregate.spec import (
-    PARTIALS,
-    Accumulated,
-    AccumulatePlan,
-    Aggregate,
-    AggregateSpec,
-    FileShare,
-)
-from skewless.state.cache import SegmentCache
-from skewless.state.files import Folder
-from skewless.state.rewriting import SEGMENT_ROWS_MAX, pieces_for, shares_of
-from skewless.state.segments import Rows, SegmentInfo, read_segment, write_segment
+from skewless.operators.aggregate.accumulators.base import State
+from skewless.operators.aggregate.row_shares import FileShare, Shares
+from skewless.operators.aggregate.spec import PARTIALS, Aggregate, AggregateSpec
+from skewless.operators.groups import group_rows
+from skewless.state.rewriting import SEGMENT_ROWS_MAX
+from skewless.state.segments import Rows, read_segment
 
 # So many rows are worked on at once: bounds an instance's memory, sliding windows included.
 ROWS_AT_ONCE = 4_000_000
 
 
-def accumulate(
-    spec: AggregateSpec, plan: AccumulatePlan, instance: int, cache: SegmentCache
-) -> Accumulated:
-    """Partial results of an instance's rows; and its share of compactions. Running it twice writes
-    other files with the same content: only one of them will be committed."""
-    failpoints.hit("instance.begun", plan.batch_id)
-    folder = Folder(plan.root)
-    shares = [
-        (read_segment(folder, share.file, spec.input.time), share)  # once only: not for the cache
-        for share in plan.shares[instance]
-    ]
-    begun = time.thread_time()
-    written: list[SegmentInfo] = []
-    rows = late = 0
-    for hashes, times, columns in _pieces(shares):
-        rows += len(hashes)
-        partials, too_late = partials_of_rows(spec, hashes, times, columns, plan.closed_to_us)
-        late += too_late
-        written += _write(folder, spec, partials, 0, plan.batch_id)
-    time_ms = (time.thread_time() - begun) * 1000
-    failpoints.hit("instance.worked", plan.batch_id)
-    compacted = list(_compact(spec, plan, instance, cache))
-    cache.keep_only(folder, {s.name for group in plan.compact for s in group})
-    load = InstanceLoad(
-        instance,
-        rows=rows,
-        pairs=sum(s.rows for s in written),
-        late_left=late,
-        time_ms=round(time_ms, 3),
-    )
-    failpoints.hit("instance.reported", plan.batch_id)
-    return Accumulated(load, tuple(written), tuple(compacted))
+@dataclass(frozen=True)
+class AccumulateWork:
+    """Partial results of the rows of a batch: `shares[i]` are those of instance i. Windows that
+    began up to `closed_to_us` are closed; rows for them are late."""
+
+    spec: AggregateSpec
+    shares: Shares
+    closed_to_us: int
+
+    def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
+        time_index = self.spec.input.time
+        shares = [
+            (read_segment(instance.folder, share.file, time_index), share)
+            for share in self.shares[instance.number]  # read once only: not for the cache
+        ]
+        instance.clock.reset()
+        rows = late = 0
+        for hashes, times, columns in _pieces(shares):
+            rows += len(hashes)
+            partials, too_late = partials_of_rows(
+                self.spec, hashes, times, columns, self.closed_to_us
+            )
+            late += too_late
+            for piece in partials.pieces(SEGMENT_ROWS_MAX):
+                instance.write(PARTIALS, piece, kind=PARTIALS)
+        made = sum(s.rows for s in instance.written)
+        instance.load = InstanceLoad(instance.number, rows=rows, pairs=made, late=late)
+        return iter(())
 
 
 def _pieces(
@@ -163,7 +151,7 @@ def merge_partials(spec: AggregateSpec, rows: Sequence[Rows], among: int | None 
     if among is None:
         return merged
     wanted = np.unique(grouped.groups[grouped.order < among])
-    return merged if len(wanted) == len(merged) else take_rows(merged, wanted)
+    return merged if len(wanted) == len(merged) else merged.take(wanted)
 
 
 def states_of(spec: AggregateSpec, columns: list[pa.Array]) -> Iterator[tuple[Aggregate, State]]:
@@ -183,56 +171,3 @@ def _as_partials(spec: AggregateSpec, hashes: UInts, windows: Ints, kept: list[p
     ]
     times = windows if spec.window is not None else np.zeros(len(hashes), np.int64)
     return Rows(hashes, times, checked)
-
-
-def _write(
-    folder: Folder, spec: AggregateSpec, partials: Rows, level: int, batch_id: int
-) -> Iterator[SegmentInfo]:
-    for begin in range(0, len(partials), SEGMENT_ROWS_MAX):
-        end = min(begin + SEGMENT_ROWS_MAX, len(partials))
-        piece = Rows(
-            partials.hashes[begin:end],
-            partials.times[begin:end],
-            [c.slice(begin, end - begin) for c in partials.columns],
-        )
-        yield write_segment(
-            folder, PARTIALS, spec.partial_schema(), piece,
-            floor_us=-FAR_US, level=level, batch_id=batch_id,
-        )  # fmt: skip
-
-
-def _compact(
-    spec: AggregateSpec, plan: AccumulatePlan, instance: int, cache: SegmentCache
-) -> Iterator[SegmentInfo]:
-    """This instance's share of every group of segments that the plan says, merged; closed windows
-    are left out. The sources stay as they are until a commit no longer lists them."""
-    folder = Folder(plan.root)
-    for group, piece_of in pieces_for(plan.compact, (instance, plan.instances)):
-        sources = [cache.rows(folder, segment, spec.window_index) for segment in group]
-        shares = shares_of(sources, *piece_of)
-        alive = [
-            open_rows(rows, begin, end, plan.closed_to_us)
-            for rows, (begin, end) in zip(sources, shares, strict=True)
-        ]
-        alive = [rows for rows in alive if len(rows)]
-        if alive:
-            merged = merge_partials(spec, alive)
-            level = max(s.level for s in group) + 1
-            for segment in _write(folder, spec, merged, level, plan.batch_id):
-                failpoints.hit("compaction.written", plan.batch_id)
-                yield segment
-
-
-def open_rows(rows: Rows, begin: int, end: int, closed_to_us: int) -> Rows:
-    """The partial results of a range of rows whose windows began after a time."""
-    times = rows.times[begin:end]
-    keep = np.flatnonzero(times > closed_to_us)
-    if len(keep) == end - begin:
-        sliced = [c.slice(begin, end - begin) for c in rows.columns]
-        return Rows(rows.hashes[begin:end], times, sliced)
-    return take_rows(rows, keep + begin)
-
-
-def take_rows(rows: Rows, indices: Ints) -> Rows:
-    taken = pa.array(indices)
-    return Rows(rows.hashes[indices], rows.times[indices], [c.take(taken) for c in rows.columns])

@@ -1,230 +1,168 @@
-"""The life of an aggregation's state, batch by batch. Nothing here knows of Spark.
+"""The aggregation as an operator: two steps a batch.
 
-plan = runtime.plan(batch_id, arrivals)
-told = [accumulate(spec, plan, i, cache) for i in range(plan.instances)]
-finishing = runtime.finish_plan(plan, arrivals, told)
-if finishing is not None:
-    for i in range(finishing.instances): ... finish(spec, finishing, i, cache)
-runtime.commit(plan, finishing, arrivals, told)
+In the first, every instance makes partial results of its rows; they are the state. In the second,
+which is left out where nothing is due, every instance merges the partial results of its range of
+hashes and emits what has become final or, in update mode, what has changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar
 
 import numpy as np
+import pyarrow as pa
 
-from skewless import failpoints
-from skewless.engine.lifecycle import NEVER_US, REPORTS, STAGED, StateRuntime, refuse_null_times
-from skewless.engine.report import BatchReport, InstanceLoad, heaviest
-from skewless.errors import StateDamagedError
-from skewless.operators.aggregate.ingest import (
-    ARRIVED,
+from skewless.arrays.types import FAR_US
+from skewless.engine.operator import (
+    Arrival,
+    Batch,
+    Coordinator,
+    IngestContext,
+    Input,
+    Operator,
+    Outcome,
+    Step,
+)
+from skewless.engine.report import InstanceLoad
+from skewless.engine.watermark import EventTimes
+from skewless.operators.aggregate.accumulate import AccumulateWork, merge_partials
+from skewless.operators.aggregate.arrived import row_files
+from skewless.operators.aggregate.finish import FinishWork
+from skewless.operators.aggregate.groupers import (
     DRIVER,
-    GROUPERS,
+    facts_of,
+    newest_groupers,
     resume_grouper,
     write_grouper,
 )
-from skewless.operators.aggregate.row_shares import fixed_shares, planned_shares
-from skewless.operators.aggregate.spec import (
-    INPUT,
-    Accumulated,
-    AccumulatePlan,
-    AggregateSpec,
-    FinishPlan,
-    Mode,
-    RowsArrived,
-)
+from skewless.operators.aggregate.ingest import ingest
+from skewless.operators.aggregate.row_shares import Shares, fixed_shares, planned_shares
+from skewless.operators.aggregate.spec import PARTIALS, AggregateSpec, Mode
 from skewless.placement.figures import Decision
-from skewless.placement.grouping import BatchAware, BatchAwareGrouper, Grouper, Grouping
-from skewless.state.commits import Commit, GrouperFile
-from skewless.state.commits import Grouping as GroupingState
-from skewless.state.compaction import choose_compactions
-from skewless.state.segments import SEGMENTS, SegmentInfo
+from skewless.placement.grouping import Grouper, Grouping
+from skewless.state.blobs import BlobInfo
+from skewless.state.commits import OperatorState
+from skewless.state.files import Folder
 
 
-class AggregateRuntime(StateRuntime):
-    """The state of one aggregation."""
+@dataclass(frozen=True)
+class AggregateOperator(Operator):
+    """An aggregation, whose rows a grouping divides over so many instances. In "append" mode a
+    group is emitted once, when its window closes, in "update" mode whenever it changes."""
 
-    transient = (ARRIVED, REPORTS, STAGED)
-    durable = (SEGMENTS, GROUPERS)
+    spec: AggregateSpec
+    grouping: Grouping
+    instances: int
+    mode: Mode = "append"
 
-    def __init__(
-        self,
-        root: str,
-        spec: AggregateSpec,
-        grouping: Grouping,
-        instances: int,
-        mode: Mode,
-        *,
-        to_the_end: bool = False,
-        **keeping: int,
-    ) -> None:
-        """`to_the_end`: the first batch is all there is, so that it closes every window."""
-        super().__init__(root, spec.fingerprint(), {INPUT: spec.input.late_us}, **keeping)
-        self.spec, self.grouping, self.instances, self.mode = spec, grouping, instances, mode
-        self._to_the_end = to_the_end
+    kind: ClassVar[str] = "aggregate"
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        return self.spec.inputs()
+
+    def fingerprint(self) -> dict[str, str]:
+        return self.spec.fingerprint()
+
+    def output_schema(self) -> pa.Schema:
+        return self.spec.output_schema()
+
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
+        return self.spec.event_times()
+
+    def ingest(
+        self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
+    ) -> Iterator[Arrival]:
+        return ingest(batches, self.spec, self.grouping, self.instances, context)
+
+    def coordinator(self, state: OperatorState | None, folder: Folder) -> AggregateCoordinator:
+        return AggregateCoordinator(self)
+
+
+class AggregateCoordinator(Coordinator):
+    """Divides the rows of every batch, and says which results are due."""
+
+    def __init__(self, operator: AggregateOperator) -> None:
+        self._operator, self._spec = operator, operator.spec
         self._grouper: Grouper | None = None
         self._decisions: tuple[Decision, ...] = ()
 
-    def plan(self, batch_id: int, arrivals: Sequence[RowsArrived]) -> AccumulatePlan:
+    def plan(self, batch: Batch) -> Step:
+        closed_to_us, layouts = self._closed_before(batch), self._spec.layouts()
+        return Step(
+            name="accumulate",
+            instances=self._operator.instances,
+            work=AccumulateWork(self._spec, self._shares(batch), closed_to_us),
+            emits=False,
+            reads=batch.state.segments,
+            layouts=layouts,
+            compaction=batch.compaction(
+                layouts, {PARTIALS: closed_to_us + 1}, merge=partial(merge_partials, self._spec)
+            ),
+        )
+
+    def _shares(self, batch: Batch) -> Shares:
         """Which rows every instance is to work on."""
-        failpoints.hit("arrivals.collected", batch_id)
-        time = self.spec.input.time
-        if not self.spec.drop_null_times and time is not None:
-            nulls = sum(a.null_times for a in arrivals)
-            refuse_null_times(nulls, "input", self.spec.input.schema.field(time).name)
-        if isinstance(self.grouping, BatchAware):
-            state = None if self.last is None else self.last.grouping
-            grouper = resume_grouper(self.folder, state, self.grouping, self.instances, DRIVER)
-            assert isinstance(grouper, BatchAwareGrouper)
-            shares, self._decisions = planned_shares(arrivals, grouper)
-            self._grouper = grouper
-        else:
-            shares = fixed_shares(arrivals, self.instances)
-        old = () if self.last is None else self.last.segments
-        return AccumulatePlan(
-            batch_id=batch_id,
-            root=self.folder.root,
-            closed_to_us=self.spec.closed_to_us(self.watermark_us()),
-            shares=shares,
-            compact=choose_compactions(list(old)),
+        files, grouping = row_files(batch.arrivals), self._operator.grouping
+        if not grouping.planned_by_driver:
+            return fixed_shares(files, self._operator.instances)
+        self._grouper = resume_grouper(
+            batch.folder, batch.state, grouping, self._operator.instances, DRIVER
         )
+        shares, self._decisions = planned_shares(files, self._grouper)
+        return shares
 
-    def finish_plan(
-        self, plan: AccumulatePlan, arrivals: Sequence[RowsArrived], told: Sequence[Accumulated]
-    ) -> FinishPlan | None:
-        """Which results come out of this batch; None if none can."""
-        if sorted(t.load.instance for t in told) != list(range(plan.instances)):
-            raise StateDamagedError(f"some instances of batch {plan.batch_id} told nothing")
-        new = tuple(s for t in told for s in t.partials)
-        old = self._old_segments(plan, told)
-        watermark = self._watermark_after(arrivals)
-        closed_to = self.spec.closed_to_us(watermark)
-        if self._to_the_end:
-            closed_to = -NEVER_US
-        touched = self.mode == "update"
-        if touched:
-            if not new:
-                return None
-        elif not any(s.time_min_us <= closed_to for s in (*old, *new)):
+    def next(self, batch: Batch) -> Step | None:
+        old, new = tuple(batch.old_after(batch.state.segments)), tuple(batch.written())
+        closed_to_us, touched = self._closed_after(batch), self._operator.mode == "update"
+        is_due = new if touched else any(s.time_min_us <= closed_to_us for s in (*old, *new))
+        if not is_due:
             return None
-        return FinishPlan(
-            batch_id=plan.batch_id,
-            root=self.folder.root,
-            instances=plan.instances,
-            old=old,
-            new=new,
-            after_us=plan.closed_to_us,
-            closed_to_us=closed_to,
-            touched=touched,
-            report_folder=self._new_report_folder(plan.batch_id),
+        return Step(
+            name="finish",
+            instances=self._operator.instances,
+            work=FinishWork(
+                self._spec, old, new, self._closed_before(batch), closed_to_us, touched
+            ),
+            emits=True,
+            reads=(*old, *new),
+            layouts=self._spec.layouts(),
         )
 
-    def _watermark_after(self, arrivals: Sequence[RowsArrived]) -> int:
-        """The watermark that a batch leads to. Windows close by it at once: waiting for the next
-        batch would hold results back while a stream pauses. Rows of the batch itself are late only
-        by the watermark before it, so how a stream is cut into batches makes nothing late."""
-        return self._watermark(self.watermark_us(), self._times(arrivals))
-
-    def _times(self, arrivals: Sequence[RowsArrived]) -> dict[str, int | None]:
-        return self._time_max_us((INPUT, a.time_max_us) for a in arrivals)
-
-    def _old_segments(
-        self, plan: AccumulatePlan, told: Sequence[Accumulated]
-    ) -> tuple[SegmentInfo, ...]:
-        """The state before this batch, as it is after the compactions that came with it."""
-        replaced = {s.name for group in plan.compact for s in group}
-        before = () if self.last is None else self.last.segments
-        kept = [s for s in before if s.name not in replaced]
-        return (*kept, *(s for t in told for s in t.compacted))
-
-    def commit(
-        self,
-        plan: AccumulatePlan,
-        finishing: FinishPlan | None,
-        arrivals: Sequence[RowsArrived],
-        told: Sequence[Accumulated],
-        moves: Sequence[tuple[str, str]] = (),
-        phases_ms: dict[str, float] | None = None,
-    ) -> BatchReport:
-        """Make the batch count: write its commit, show its output, clean up behind it."""
-        results = self._results(finishing)
-        if plan.batch_id > 0 and results == 0:
-            moves = ()  # files without rows; only the first batch shows one, for its schema
-        watermark = self._watermark_after(arrivals)
-        closed_to = self.spec.closed_to_us(watermark)
-        new = [s for t in told for s in t.partials]
-        alive = [*self._old_segments(plan, told), *new]
-        groupers = self._groupers(arrivals)
-        commit = Commit(
-            batch_id=plan.batch_id,
-            watermark_us=watermark,
-            time_max_us=self._times(arrivals),
-            slots=plan.instances,
-            instances=plan.instances,
-            strategy=repr(self.grouping),
-            segments=tuple(s for s in alive if s.time_max_us > closed_to),
-            publish=tuple(moves),
-            grouping=GroupingState(repr(self.grouping), self.instances, groupers),
-        )
-        report = self._report(plan, commit, arrivals, told, results or 0, phases_ms or {})
-        self._save(commit, report)
-        written = {s.name for s in new} | {s.name for t in told for s in t.compacted}
-        written |= {a.file.name for a in arrivals if a.file is not None}
-        self._clean_up(plan.batch_id, written,
-                       [] if finishing is None else [finishing.report_folder])  # fmt: skip
-        failpoints.hit("cleanup.done", plan.batch_id)
-        return report
-
-    def _groupers(self, arrivals: Sequence[RowsArrived]) -> tuple[GrouperFile, ...]:
-        if self._grouper is not None:
-            return (write_grouper(self.folder, self._grouper, DRIVER),)
-        newest = {a.grouper.task: a.grouper for a in arrivals if a.grouper is not None}
-        last = None if self.last is None else self.last.grouping
-        if last is not None and (last.strategy, last.instances) == (
-            repr(self.grouping),
-            self.instances,
-        ):
-            # A task that had no rows this time may have some again.
-            newest = {g.task: g for g in last.groupers} | newest
-        return tuple(newest[task] for task in sorted(newest))
-
-    def _results(self, finishing: FinishPlan | None) -> int | None:
-        """How many results came out; None if the sink has not read all of them."""
-        if finishing is None:
-            return 0
-        total = 0
-        for told in self._reports(finishing.report_folder, finishing.instances):
-            if told is None:
-                return None
-            total += int(told["results"])
-        return total
-
-    def _report(
-        self,
-        plan: AccumulatePlan,
-        commit: Commit,
-        arrivals: Sequence[RowsArrived],
-        told: Sequence[Accumulated],
-        results: int,
-        phases_ms: dict[str, float],
-    ) -> BatchReport:
-        loads = sorted((t.load for t in told), key=lambda load: load.instance)
-        return BatchReport(
-            **self._common_figures(commit, self.watermark_us(), phases_ms),
-            rows_left=sum(a.rows for a in arrivals),
-            rows_right=0,
-            late=sum(load.late_left for load in loads),
-            null_keys=0,
-            null_times=sum(a.null_times for a in arrivals),
-            nan_bands=0,
-            matches=results,
-            instances=tuple(loads),
-            heavy_keys=heaviest(arrivals),
+    def conclude(self, batch: Batch) -> Outcome:
+        alive = [*batch.old_after(batch.state.segments), *batch.written()]
+        closed_to_us = self._closed_after(batch)
+        loads = tuple(report.load for report in batch.told(0))
+        return Outcome(
+            segments=tuple(s for s in alive if s.time_max_us > closed_to_us),
+            blobs=self._groupers(batch),
+            facts=self._facts(),
+            loads=loads,
             decisions=self._decisions,
             verdict=_verdict(loads),
         )
+
+    def _facts(self) -> dict[str, object]:
+        return facts_of(self._operator.grouping, self._operator.instances)
+
+    def _groupers(self, batch: Batch) -> tuple[BlobInfo, ...]:
+        if self._grouper is not None:
+            return (write_grouper(batch.folder, self._grouper, DRIVER),)
+        return newest_groupers(batch.state, batch.arrivals, self._facts())
+
+    def _closed_before(self, batch: Batch) -> int:
+        """Windows that began up to here are closed: rows for them are late."""
+        return self._spec.closed_to_us(batch.watermark_us)
+
+    def _closed_after(self, batch: Batch) -> int:
+        """The same when the batch is done. Windows close by the watermark that it leads to: waiting
+        for the next batch would hold results back while a stream pauses. Rows of the batch itself
+        are late only by the watermark before it, so how a stream is cut into batches makes nothing
+        late. The last batch closes everything."""
+        return FAR_US if batch.is_last else self._spec.closed_to_us(batch.next_watermark_us)
 
 
 def _verdict(loads: Sequence[InstanceLoad]) -> str:

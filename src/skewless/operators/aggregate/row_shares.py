@@ -3,62 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from skewless.arrays.types import Ints, UInts
-from skewless.operators.aggregate.spec import FileShare, KeyRun, RowsArrived
+from skewless.operators.aggregate.arrived import KeyRun, RowFile
 from skewless.placement.figures import Decision
-from skewless.placement.grouping import BatchAwareGrouper
+from skewless.placement.grouping import Grouper
+from skewless.state.segments import SegmentInfo
 
-SPLITS_TOLD = 10
-
-Shares = tuple[tuple[FileShare, ...], ...]
+SPLITS_REPORTED = 10
 
 
-def fixed_shares(arrivals: Sequence[RowsArrived], instances: int) -> Shares:
+@dataclass(frozen=True)
+class FileShare:
+    """Some rows of a file: those from each begin up to its end."""
+
+    file: SegmentInfo
+    begins: Ints
+    ends: Ints
+
+
+Shares = tuple[tuple[FileShare, ...], ...]  # of every instance
+
+
+def fixed_shares(files: Sequence[RowFile], instances: int) -> Shares:
     """As the groupers of the input tasks have decided: each file is in the order of instances."""
-    files = [a for a in arrivals if a.file is not None]
     return tuple(
-        tuple(_share(a, [a.bounds[i]], [a.bounds[i + 1]]) for a in files) for i in range(instances)
+        tuple(_share(f, [f.bounds[i]], [f.bounds[i + 1]]) for f in files) for i in range(instances)
     )
 
 
-def _share(
-    arrived: RowsArrived, begins: Sequence[int] | Ints, ends: Sequence[int] | Ints
-) -> FileShare:
-    assert arrived.file is not None
-    return FileShare(arrived.file, np.asarray(begins, np.int64), np.asarray(ends, np.int64))
+def _share(rows: RowFile, begins: Sequence[int], ends: Sequence[int]) -> FileShare:
+    return FileShare(rows.file, np.asarray(begins, np.int64), np.asarray(ends, np.int64))
 
 
 def planned_shares(
-    arrivals: Sequence[RowsArrived], grouper: BatchAwareGrouper
+    files: Sequence[RowFile], grouper: Grouper
 ) -> tuple[Shares, tuple[Decision, ...]]:
     """As a grouper decides that sees the whole batch: light keys are where their hash says, heavy
     keys where it puts them. A split key's rows are given out in the order in which they lie, so
     that an instance gets neighbours in time and makes few partial results of them."""
-    files = [a for a in arrivals if a.file is not None]
     n = grouper.instances
     light = np.zeros(n, np.int64)
     runs: dict[int, list[tuple[int, KeyRun]]] = {}
-    for number, arrived in enumerate(files):
-        light += np.diff(arrived.bounds)
-        for run in arrived.runs:
+    for number, rows in enumerate(files):
+        light += np.diff(rows.bounds)
+        for run in rows.runs:
             runs.setdefault(run.hash, []).append((number, run))
-            light[_home(arrived, run)] -= run.rows
+            light[_home(rows, run)] -= run.rows
     hashes = np.array(sorted(runs), np.uint64)
     counts = np.array([sum(r.rows for _, r in runs[int(h)]) for h in hashes], np.int64)
     given = grouper.plan(light, hashes, counts)
     pieces = _pieces(hashes, given, runs)
     shares = tuple(
-        tuple(_of_file(arrived, number, i, pieces) for number, arrived in enumerate(files))
+        tuple(_of_file(rows, number, i, pieces) for number, rows in enumerate(files))
         for i in range(n)
     )
     return shares, _splits(hashes, counts, given, runs)
 
 
-def _home(arrived: RowsArrived, run: KeyRun) -> int:
-    return int(np.searchsorted(arrived.bounds, run.begin, side="right")) - 1
+def _home(rows: RowFile, run: KeyRun) -> int:
+    return int(np.searchsorted(rows.bounds, run.begin, side="right")) - 1
 
 
 Piece = tuple[int, int]
@@ -83,16 +90,16 @@ def _pieces(hashes: UInts, given: Ints, runs: dict[int, list[tuple[int, KeyRun]]
     return pieces
 
 
-def _of_file(arrived: RowsArrived, number: int, instance: int, pieces: Pieces) -> FileShare:
+def _of_file(rows: RowFile, number: int, instance: int, pieces: Pieces) -> FileShare:
     """An instance's rows of a file: its range of hashes without the heavy keys in it, and its
     pieces of heavy keys."""
-    begin, end = arrived.bounds[instance], arrived.bounds[instance + 1]
-    inside = [r for r in arrived.runs if begin <= r.begin < end]
+    begin, end = rows.bounds[instance], rows.bounds[instance + 1]
+    inside = [r for r in rows.runs if begin <= r.begin < end]
     begins = [begin, *(r.begin + r.rows for r in inside)]
     ends = [*(r.begin for r in inside), end]
     mine = sorted([*zip(begins, ends, strict=True), *pieces.get((number, instance), [])])
     mine = [(b, e) for b, e in mine if e > b]
-    return _share(arrived, [b for b, _ in mine], [e for _, e in mine])
+    return _share(rows, [b for b, _ in mine], [e for _, e in mine])
 
 
 def _splits(
@@ -103,7 +110,7 @@ def _splits(
 ) -> tuple[Decision, ...]:
     """The keys that are shared by several instances, heaviest first."""
     over = np.flatnonzero((given > 0).sum(axis=1) > 1)
-    heaviest = over[np.argsort(-counts[over], kind="stable")][:SPLITS_TOLD]
+    heaviest = over[np.argsort(-counts[over], kind="stable")][:SPLITS_REPORTED]
     mean = given.sum() / max(given.shape[1], 1)
     decisions = []
     for i in heaviest:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -10,91 +11,100 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from skewless.arrays.sorting import sort_order
-from skewless.arrays.types import FAR_US, Side, frozen
+from skewless.arrays.types import FAR_US, frozen
+from skewless.engine.operator import Arrival, IngestContext, RunRef
 from skewless.operators.ingesting import in_pieces
 from skewless.operators.similarity.metrics import OwnMetric
 from skewless.operators.similarity.points import Points, take, unfit
-from skewless.operators.similarity.spec import SimilaritySpec, VectorArrival, VectorSide
+from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
 from skewless.operators.similarity.strategies import SimilarityStrategy
-from skewless.operators.similarity.worksets import (
-    Worksets,
-    find_homes,
-    read_worksets,
-    write_worksets,
-)
-from skewless.state.commits import CommitLog
+from skewless.operators.similarity.worksets import Worksets, read_all, write_worksets
 from skewless.state.files import Folder
-from skewless.state.segments import Rows, write_segment
+from skewless.state.segments import Rows, times_of, write_segment
+
+NULL_TIMES, NULL_KEYS, NOT_COMPARABLE = "null times", "null keys", "not comparable"
 
 
 def ingest_vectors(
     batches: Iterable[pa.RecordBatch],
     spec: SimilaritySpec,
     strategy: SimilarityStrategy,
-    side: Side,
-    root: str,
-) -> Iterator[VectorArrival]:
-    """Put the rows of one task into worksets and store them; tell what was found."""
-    folder = Folder(root)
-    last = CommitLog(folder).latest()
-    known, dimension = None, spec.dimension
-    stored = 0 if last is None else sum(s.rows for s in last.segments)
-    if last is not None and last.grouping is not None and last.grouping.groupers:
-        known = read_worksets(folder, last.grouping.groupers[0])
-    if last is not None and last.placement is not None:
-        dimension = last.placement["dimension"] if dimension is None else dimension
+    side: str,
+    context: IngestContext,
+) -> Iterator[Arrival]:
+    """Put the rows of one task into worksets and store them; report what was found."""
+    state = context.state()
+    known, dimension, stored = None, spec.dimension, 0
+    if state is not None:
+        known = read_all(context.folder, state.blobs)
+        stored = sum(s.rows for s in state.segments)
+        dimension = state.facts["dimension"] if dimension is None else dimension
+    task = VectorTask(spec, strategy, side, context.folder, known, dimension, stored)
     for piece in in_pieces(batches):
-        yield _ingest_some(piece, spec, strategy, side, folder, known, dimension, stored)
+        yield task.arrival(pa.concat_batches(piece))
 
 
-def _ingest_some(
-    batches: list[pa.RecordBatch],
-    spec: SimilaritySpec,
-    strategy: SimilarityStrategy,
-    side: Side,
-    folder: Folder,
-    known: Worksets | None,
-    dimension: int | None,
-    stored: int,
-) -> VectorArrival:
-    this = spec.side(side)
-    arrived = pa.concat_batches(batches)
-    rows = arrived.num_rows
-    null_times = arrived.column(this.time).null_count
-    if null_times:
-        arrived = arrived.filter(arrived.column(this.time).is_valid())
-    time_max_us = None
-    if arrived.num_rows:
-        time_max_us = pc.max(arrived.column(this.time).view(pa.int64())).as_py()
-    arrived, null_keys = _without_nulls(arrived, this)
-    dimension = _dimension(arrived, this, dimension)
-    before = arrived.num_rows
-    arrived, points = _fit(arrived, this, spec, dimension)
-    bad = before - arrived.num_rows
-    counts = (rows, null_keys, null_times, bad, time_max_us, dimension)
-    if (null_times and not spec.drop_null_times) or (bad and not spec.drop_bad):
-        return VectorArrival(side, None, None, *counts)  # the driver refuses the batch
-    if not arrived.num_rows:
-        return VectorArrival(side, None, None, *counts)
-    if spec.check_metric and isinstance(spec.metric, OwnMetric):
-        spec.metric.check_triangles(points)
-    times = arrived.column(this.time).view(pa.int64()).to_numpy()
-    ids, distances, worksets = find_homes(spec, strategy, points, known, stored)
-    order = sort_order(frozen(ids), frozen(times))
-    indices = pa.array(order)
-    columns = [c.take(indices) for c in arrived.columns] + [pa.array(distances[order])]
-    segment = write_segment(
-        folder, side, spec.stored_schema(side), Rows(ids[order], times[order], columns),
-        floor_us=-FAR_US, level=0, batch_id=-1,
-    )  # fmt: skip
-    touched = write_worksets(folder, worksets.with_members(ids, times, distances))
-    return VectorArrival(side, segment, touched, *counts)
+@dataclass(frozen=True)
+class VectorTask:
+    """What a task knows: the worksets that there are, how long vectors are, and how many rows are
+    `stored` already."""
+
+    spec: SimilaritySpec
+    strategy: SimilarityStrategy
+    side: str
+    folder: Folder
+    known: Worksets | None
+    dimension: int | None
+    stored: int
+
+    def arrival(self, arrived: pa.RecordBatch) -> Arrival:
+        """What is made of some rows. Those with a time count for the watermark. A row that cannot
+        be compared is counted once: no time, no vector, or a bad one."""
+        spec, this = self.spec, self.spec.side(self.side)
+        rows, time_max_us = arrived.num_rows, None
+        arrived, null_times = _without_nulls(arrived, () if this.time is None else (this.time,))
+        if this.time is not None and arrived.num_rows:
+            time_max_us = pc.max(arrived.column(this.time).view(pa.int64())).as_py()
+        arrived, null_keys = _without_nulls(arrived, this.vector)
+        dimension = _dimension(arrived, this, self.dimension) if spec.metric.has_dimension else None
+        usable, points = _fit(arrived, this, spec, dimension)
+        bad = arrived.num_rows - usable.num_rows
+        dropped = {NULL_TIMES: null_times, NULL_KEYS: null_keys, NOT_COMPARABLE: bad}
+        refused = (null_times and not spec.drop_null_times) or (bad and not spec.drop_bad)
+        run = worksets = None
+        if usable.num_rows and not refused:  # else the driver refuses the batch
+            run, worksets = self._stored(usable, points)
+        return Arrival(
+            input=self.side,
+            rows=rows,
+            runs=() if run is None else (run,),
+            blobs=() if worksets is None else (write_worksets(self.folder, worksets),),
+            dropped={cause: n for cause, n in dropped.items() if n},
+            time_max_us=time_max_us,
+            detail={"dimension": dimension},
+        )
+
+    def _stored(self, arrived: pa.RecordBatch, points: Points) -> tuple[RunRef, Worksets]:
+        """Rows in their worksets, as a segment; and these worksets."""
+        spec = self.spec
+        if spec.check_metric and isinstance(spec.metric, OwnMetric):
+            spec.metric.check_triangles(points)
+        times = times_of(arrived.columns, spec.side(self.side).time, arrived.num_rows)
+        ids, distances, worksets = self.strategy.assign(spec, points, self.known, self.stored)
+        order = sort_order(frozen(ids), frozen(times))
+        indices = pa.array(order)
+        columns = [c.take(indices) for c in arrived.columns] + [pa.array(distances[order])]
+        segment = write_segment(
+            self.folder, self.side, spec.stored_schema(self.side),
+            Rows(ids[order], times[order], columns), floor_us=-FAR_US, level=0, batch_id=-1,
+        )  # fmt: skip
+        return RunRef(segment), worksets.with_members(ids, times, distances)
 
 
-def _without_nulls(arrived: pa.RecordBatch, side: VectorSide) -> tuple[pa.RecordBatch, int]:
-    """Rows that have something to compare."""
+def _without_nulls(arrived: pa.RecordBatch, columns: Iterable[int]) -> tuple[pa.RecordBatch, int]:
+    """Rows that have a value in some columns, and how many have not."""
     keep = np.ones(arrived.num_rows, np.bool_)
-    for i in side.vector:
+    for i in columns:
         if arrived.column(i).null_count:
             keep &= arrived.column(i).is_valid().to_numpy(zero_copy_only=False)
     if keep.all():
@@ -115,8 +125,7 @@ def _fit(
 ) -> tuple[pa.RecordBatch, Points]:
     """Rows that have a distance, and what is compared of them: numbers all finite, as many as they
     should be, and whatever else the metric asks."""
-    wanted = dimension if spec.metric.has_dimension else None
-    bad = unfit([arrived.column(i) for i in side.vector], wanted)
+    bad = unfit([arrived.column(i) for i in side.vector], dimension)
     if bad.any():
         arrived = arrived.filter(pa.array(~bad))
     points = spec.metric.points([arrived.column(i) for i in side.vector])

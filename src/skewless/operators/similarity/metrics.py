@@ -48,7 +48,7 @@ class Metric(ABC):
     Thresholds lie between 0 and `largest`."""
 
     largest: ClassVar[float] = math.inf
-    columns_told: ClassVar[str] = "an array of numbers, or numeric columns"
+    columns_described: ClassVar[str] = "an array of numbers, or numeric columns"
     has_dimension: ClassVar[bool] = True  # all values must have the same number of elements
 
     def fits(self, types: list[pa.DataType]) -> bool:
@@ -265,7 +265,7 @@ class Haversine(VectorMetric):
     """The distance of two places on the globe in metres, by latitude and longitude in degrees."""
 
     name: str = "haversine"
-    columns_told: ClassVar[str] = "latitude and longitude in degrees: two columns, or one array"
+    columns_described: ClassVar[str] = "latitude and longitude in degrees: two columns, or one array"
 
     @property
     def _code(self) -> int:
@@ -304,7 +304,7 @@ class Jaccard(Metric):
     """One minus the share that two sets of integers have in common. Two empty sets are alike."""
 
     largest: ClassVar[float] = 1.0
-    columns_told: ClassVar[str] = "an array of integers"
+    columns_described: ClassVar[str] = "an array of integers"
     has_dimension: ClassVar[bool] = False
 
     def fits(self, types: list[pa.DataType]) -> bool:

@@ -45,6 +45,11 @@ def take(points: Points, rows: npt.NDArray[Any]) -> Points:
     return points.take(rows) if isinstance(points, Sets) else points[rows]
 
 
+def width(points: Points) -> int:
+    """How many numbers a vector has; 0 for sets."""
+    return 0 if isinstance(points, Sets) else points.shape[1]
+
+
 def concat(parts: list[Points]) -> Points:
     if isinstance(parts[0], Sets):
         sets = [p for p in parts if isinstance(p, Sets)]

@@ -1,32 +1,32 @@
-"""The values that describe a similarity join, and one batch of it. All frozen, all picklable."""
+"""What a similarity join compares. Frozen and picklable."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from skewless.arrays.types import FAR_US, Side
+from skewless.arrays.types import FAR_US, SIDES, Side
 from skewless.durations import format_duration_us
-from skewless.engine.report import InstanceLoad
+from skewless.engine.operator import Input
+from skewless.engine.watermark import EventTimes, Party, joined_times
 from skewless.operators.pair import OutputColumn
 from skewless.operators.similarity.metrics import Metric
-from skewless.state.commits import GrouperFile
-from skewless.state.segments import SegmentInfo
+from skewless.state.rewriting import Layout
 
-HOME_FIELD = pa.field("__from_center", pa.float64(), nullable=False)
+FROM_CENTER = pa.field("__from_center", pa.float64(), nullable=False)
 DISTANCE = "distance"
 
 
 @dataclass(frozen=True)
 class VectorSide:
-    """One input: its columns, those that are compared, its event time, and how late rows may be."""
+    """One input: its columns, those that are compared, its event time, and how late rows may be.
+    Where times are not bounded, there need not be one."""
 
     schema: pa.Schema
     vector: tuple[int, ...]
-    time: int
+    time: int | None
     late_us: int
 
 
@@ -50,38 +50,90 @@ class SimilaritySpec:
     check_metric: bool = False
 
     @property
+    def is_self_join(self) -> bool:
+        return self.right is None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether rows expire at all."""
+        return self.lower_us > -FAR_US and self.upper_us < FAR_US
+
+    @property
     def sides(self) -> tuple[Side, ...]:
-        return ("left",) if self.right is None else ("left", "right")
+        return ("left",) if self.is_self_join else SIDES
 
     def side(self, side: str) -> VectorSide:
         return self.left if side == "left" or self.right is None else self.right
 
+    def other(self, side: Side) -> Side:
+        """Where rows of a side find their partners."""
+        return "left" if self.is_self_join or side == "right" else "right"
+
+    def inputs(self) -> tuple[Input, ...]:
+        sides = ((side, self.side(side)) for side in self.sides)
+        return tuple(
+            # Where nothing expires, nothing comes too late.
+            Input(
+                side,
+                this.schema,
+                this.time,
+                this.late_us if self.bounded else FAR_US,
+                self.drop_null_times,
+            )
+            for side, this in sides
+        )
+
     def partner_bounds(self, prober: str) -> tuple[int, int]:
         """The interval around a prober's time in which its partner's time lies."""
-        if prober == "left" and self.right is not None:
+        if prober == "left" and not self.is_self_join:
             return self.lower_us, self.upper_us
         return -self.upper_us, -self.lower_us
-
-    def keep_after_us(self, side: str, watermark_us: int) -> int:
-        """Rows of a side older than this can meet no row at or after the watermark."""
-        if self.window_us is not None:
-            # A window whose end the watermark has reached gets no more rows.
-            return max(watermark_us // self.window_us * self.window_us, -FAR_US)
-        reach = self.upper_us if side == "left" else -self.lower_us
-        if self.right is None:
-            reach = max(self.upper_us, -self.lower_us)
-        return max(watermark_us - reach, -FAR_US)
 
     @property
     def span_us(self) -> int:
         """How far apart in time rows can be that meet."""
         if self.window_us is not None:
             return self.window_us
-        return max(abs(self.lower_us), abs(self.upper_us))
+        return min(max(abs(self.lower_us), abs(self.upper_us)), FAR_US)
+
+    def keep_after_us(self, side: str, watermark_us: int) -> int:
+        """Rows of a side older than this can meet no row at or after the watermark."""
+        if not self.bounded:
+            return -FAR_US
+        if self.window_us is not None:
+            # A window whose end the watermark has reached gets no more rows.
+            return max(watermark_us // self.window_us * self.window_us, -FAR_US)
+        max_lag_us = self.upper_us if side == "left" else -self.lower_us
+        if self.is_self_join:
+            max_lag_us = self.span_us
+        return max(watermark_us - max_lag_us, -FAR_US)
+
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
+        """Which columns of the result have a watermark: none where times are not bounded."""
+        times = [i.time_name for i in self.inputs()]
+        if not self.bounded or None in times:
+            return EventTimes()
+        parties = [Party(of, str(time)) for of, time in zip(below, times, strict=True)]
+        behind_us = {(0, 1): self.upper_us, (1, 0): -self.lower_us}
+        if self.is_self_join:
+            # Both rows are of the one input, and the earlier one comes first.
+            parties, behind_us = parties * 2, {(0, 1): self.span_us, (1, 0): 0}
+        return joined_times(parties, lambda x, y: behind_us[x, y], self._name_of)
+
+    def _name_of(self, party: int, column: str) -> str | None:
+        """What an input's column is called in the result."""
+        side = SIDES[party]
+        names = self.side(side).schema.names
+        return next(
+            (c.name for c in self.output if c.side == side and names[c.index] == column), None
+        )
+
+    def layouts(self) -> dict[str, Layout]:
+        """Rows in the state: as they came, and how far they are from the center of their set."""
+        return {side: Layout(self.stored_schema(side), self.side(side).time) for side in self.sides}
 
     def stored_schema(self, side: str) -> pa.Schema:
-        """Rows in the state: as they came, and how far they are from the center of their set."""
-        return self.side(side).schema.append(HOME_FIELD)
+        return self.side(side).schema.append(FROM_CENTER)
 
     def output_schema(self) -> pa.Schema:
         fields = [self.side(c.side).schema.field(c.index).with_name(c.name) for c in self.output]
@@ -95,99 +147,12 @@ class SimilaritySpec:
             "metric": repr(self.metric),
             "threshold": repr(self.threshold),
         }
-        for side in self.sides:
-            this = self.side(side)
-            facts[f"{side} columns"] = ", ".join(f"{f.name} {f.type}" for f in this.schema)
-            facts[f"{side} compared"] = ", ".join(this.schema.names[i] for i in this.vector)
-            facts[f"{side} time"] = this.schema.names[this.time]
+        for i in self.inputs():
+            names = i.schema.names
+            facts[f"{i.name} columns"] = ", ".join(f"{f.name} {f.type}" for f in i.schema)
+            facts[f"{i.name} compared"] = ", ".join(names[n] for n in self.side(i.name).vector)
+            facts[f"{i.name} time"] = i.time_name or "none"
         if self.window_us is not None:
             return facts | {"window": format_duration_us(self.window_us)}
         bounds = [format_duration_us(us) for us in (self.lower_us, self.upper_us)]
-        return facts | {"within": " to ".join(bounds)}
-
-
-@dataclass(frozen=True)
-class VectorArrival:
-    """What one task found in its part of a batch: rows sorted by (workset, time) as a segment, and
-    the worksets they are in as a file."""
-
-    side: Side
-    segment: SegmentInfo | None
-    worksets: GrouperFile | None = None
-    rows: int = 0
-    null_keys: int = 0
-    null_times: int = 0
-    bad: int = 0
-    time_max_us: int | None = None
-    dimension: int | None = None
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> VectorArrival:
-        data = dict(data)
-        segment, worksets = data.pop("segment"), data.pop("worksets")
-        return VectorArrival(
-            segment=None if segment is None else SegmentInfo.from_json(segment),
-            worksets=None if worksets is None else GrouperFile(**worksets),
-            **data,
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class SimilarityPlan:
-    """All that the instances need to know to work on one batch. With `owners`, an instance works on
-    its worksets only, for all new rows; without, on its share of the new rows, in all worksets."""
-
-    batch_id: int
-    root: str
-    watermark_us: int
-    instances: int
-    keep_after_us: Mapping[str, int]
-    new: tuple[SegmentInfo, ...]
-    old: tuple[SegmentInfo, ...]
-    worksets: GrouperFile | None
-    owners: Mapping[int, int] | None = None
-    compact: tuple[tuple[SegmentInfo, ...], ...] = ()
-    report_folder: str = ""
-
-
-@dataclass
-class Tally:
-    """What an instance counts while it works: `probes` are new rows times worksets they look into,
-    `compared` pairs whose distance had to decide, `inner` pairs that the triangle inequality has
-    decided; and per workset the pairs it met there."""
-
-    rows: int = 0
-    probes: int = 0
-    compared: int = 0
-    inner: int = 0
-    matches: int = 0
-    late: int = 0
-    by_workset: dict[int, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Told:
-    """What one instance tells of a batch."""
-
-    load: InstanceLoad
-    probes: int = 0
-    inner: int = 0
-    by_workset: tuple[tuple[int, int], ...] = ()
-    compacted: tuple[SegmentInfo, ...] = ()
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Told:
-        return Told(
-            InstanceLoad(**data["load"]),
-            data["probes"],
-            data["inner"],
-            tuple((w, n) for w, n in data["by_workset"]),
-            tuple(SegmentInfo.from_json(s) for s in data["compacted"]),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        # There may be thousands of worksets; `asdict` would take each of them apart.
-        return asdict(replace(self, by_workset=())) | {"by_workset": self.by_workset}
+        return facts | {"within": " to ".join(bounds) if self.bounded else "unbounded"}

@@ -14,7 +14,8 @@ from skewless.arrays.merging import expand_ranges, match_ranges
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, Ints, UInts, frozen
 from skewless.operators.three_way.portions import WHOLE, Share, counted, cut
-from skewless.operators.three_way.spec import Edge, Tally, ThreeSpec
+from skewless.operators.three_way.spec import Edge, ThreeSpec
+from skewless.operators.three_way.tally import Tally
 
 Flags = npt.NDArray[np.bool_]
 
@@ -220,7 +221,7 @@ class Partners:
             yield from self.rest()
 
     def rest(self) -> Iterator[Bound]:
-        """Those that have not been told yet."""
+        """Those that have not been given yet."""
         if self.rows:
             found = Bound.together(self.found)
             mine = self.bound.take(np.concatenate(self.rows))

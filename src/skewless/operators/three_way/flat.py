@@ -8,25 +8,27 @@ triple comes once however they are dealt out, as all instances can read all of t
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from skewless.operators.three_way.bindings import extend, triples
-from skewless.operators.three_way.reader import Shelf
-from skewless.operators.three_way.spec import STREAMS, Tally, ThreePlan, ThreeSpec
+from skewless.operators.three_way.spec import STREAMS, Routes
+from skewless.operators.three_way.work import InstanceJoin, ThreeWork
 
 
-def join_flat(
-    spec: ThreeSpec, plan: ThreePlan, instance: int, shelf: Shelf, tally: Tally
-) -> Iterator[pa.RecordBatch]:
-    """The triples of an instance's share of the new rows."""
-    for new in STREAMS:
-        first, second = plan.routes[new]
-        share = (instance, plan.instances)
-        met = shelf.meeting(first, with_new=first[1] < new, share=share)
-        met.note(tally)
-        pairs = extend(spec, met.rows, first, met.runs, tally, new, met.share)
-        onward = spec.edge(*second)
-        assert onward is not None
-        runs = shelf.stored(second[1], onward, with_new=second[1] < new)
-        yield from triples(spec, extend(spec, pairs, second, runs, tally, new), tally)
+@dataclass(frozen=True)
+class FlatWork(ThreeWork):
+    """The triples of an instance's share of the new rows, which find them along their `routes`."""
+
+    routes: Routes
+
+    def results(self, join: InstanceJoin) -> Iterator[pa.RecordBatch]:
+        for new in STREAMS:
+            first, second = self.routes[new]
+            probing = join.reader.probing(first, with_new=first[1] < new, share=join.share)
+            probing.count(join.tally)
+            pairs = join.extend(probing.rows, first, probing.runs, new, probing.share)
+            onward = self.spec.edge(*second)
+            assert onward is not None
+            runs = join.reader.stored(second[1], onward, with_new=second[1] < new)
+            yield from join.triples(join.extend(pairs, second, runs, new))

@@ -8,63 +8,37 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from skewless.arrays import keys
-from skewless.arrays.types import FAR_US, BandColumn, KeyColumn, SideSpec
-from skewless.engine.operator import RunRef
-from skewless.operators.ingesting import (
-    heavy_keys_of,
-    in_pieces,
-    sorted_rows,
-    without_unusable,
-    write_probes,
-)
-from skewless.operators.three_way.spec import StreamArrival, ThreeSpec
+from skewless.arrays.types import BandColumn, KeyColumn, SideSpec
+from skewless.engine.operator import Arrival
+from skewless.operators.ingesting import heavy_keys_of, in_pieces, store, usable_rows
+from skewless.operators.three_way.spec import NAMES, ThreeSpec
 from skewless.state.files import Folder
-from skewless.state.segments import write_segment
 
 
-def ingest_stream(
-    batches: Iterable[pa.RecordBatch], spec: ThreeSpec, stream: int, root: str
-) -> Iterator[StreamArrival]:
+def ingest(
+    batches: Iterable[pa.RecordBatch], spec: ThreeSpec, stream: int, folder: Folder
+) -> Iterator[Arrival]:
     """Sort and store the rows of one task; tell what was found."""
     for piece in in_pieces(batches):
-        yield _ingest_some(piece, spec, stream, root)
+        yield _ingest_some(pa.concat_batches(piece), spec, stream, folder)
 
 
-def _ingest_some(
-    batches: list[pa.RecordBatch], spec: ThreeSpec, stream: int, root: str
-) -> StreamArrival:
-    arrived = pa.concat_batches(batches)
-    rows = arrived.num_rows
-    arrived, bad, time_max_us = without_unusable(arrived, _all_conditions(spec, stream))
-    null_keys, null_times, nan_bands = bad
-    if (null_times and not spec.drop_null_times) or not arrived.num_rows:
+def _ingest_some(arrived: pa.RecordBatch, spec: ThreeSpec, stream: int, folder: Folder) -> Arrival:
+    usable = usable_rows(arrived, _all_conditions(spec, stream))
+    found = Arrival(
+        NAMES[stream], arrived.num_rows, dropped=usable.dropped, time_max_us=usable.time_max_us
+    )
+    refused = usable.dropped.get("null times") and not spec.drop_null_times
+    if refused or not usable.rows.num_rows:
         # The driver refuses the batch, or there is nothing to keep.
-        return StreamArrival(stream, (), rows, null_keys, null_times, nan_bands, time_max_us)
-    folder, runs, heavy = Folder(root), [], []
+        return found
+    runs, heavy = [], []
     for edge in spec.edges_of(stream):
         side = edge.side(stream)
-        cells = None
-        if side.bands:
-            cells = keys.cells_of(arrived.column(side.bands[0].index), side.bands[0])
-        stored, cells = sorted_rows(arrived, side, cells)
-        segment = write_segment(
-            folder, spec.side_name(stream, edge), side.schema, stored,
-            floor_us=-FAR_US, level=0, batch_id=-1,
-        )  # fmt: skip
-        probes = None if cells is None else write_probes(folder, segment, stored, side, cells)
-        runs.append(RunRef(segment, probes))
+        run, stored = store(usable.rows, side, spec.side_name(stream, edge), folder)
+        runs.append(run)
         heavy += [replace(k, value=f"{edge.name} {k.value}") for k in heavy_keys_of(stored, side)]
-    return StreamArrival(
-        stream=stream,
-        segments=tuple(runs),
-        rows=rows,
-        null_keys=null_keys,
-        null_times=null_times,
-        nan_bands=nan_bands,
-        time_max_us=time_max_us,
-        heavy_keys=tuple(heavy),
-    )
+    return replace(found, runs=tuple(runs), heavy_keys=tuple(heavy))
 
 
 def _all_conditions(spec: ThreeSpec, stream: int) -> SideSpec:

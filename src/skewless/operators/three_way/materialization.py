@@ -1,6 +1,6 @@
-"""Whether keeping pairs pays: what the third stream saves, against what the pairs cost.
+"""Whether materializing pairs pays: what the third stream saves, against what the pairs cost.
 
-A new row of the third stream meets F candidates on its two hops without kept pairs. With them it
+A new row of the third stream meets F candidates on its two hops without such pairs. With them it
 meets f·h + m: f rows of the hub stream, of which only the share h has a partner and so a pack, and
 the m pairs it makes triples of. Every new pair costs as much as `PAIR_COST` candidates to pack,
 write and compact. All of this was observed in the batches before.
@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from skewless.operators.three_way.packs import PackKind, kinds_of
-from skewless.operators.three_way.spec import NAMES, STREAMS, Hop, ThreeSpec, Told
+from skewless.operators.three_way.spec import NAMES, STREAMS, Hop, ThreeSpec
+from skewless.operators.three_way.tally import Met
 from skewless.placement.figures import Decision
 
 PAIR_COST = 100.0  # measured: 60 in chains, 150 in cycles
@@ -22,47 +23,47 @@ PATIENCE = 3  # batches in a row in which it would pay, or would no longer
 GAIN_MIN = 1.5
 
 
-class KeepChooser:
-    """Which kind of pairs, if any, an automatic three-way join keeps."""
+class MaterializationPolicy:
+    """Which kind of pairs, if any, an automatic three-way join materializes."""
 
-    def __init__(self, spec: ThreeSpec, kept: PackKind | None) -> None:
-        self._spec, self.kept = spec, kept
+    def __init__(self, spec: ThreeSpec, materialized: PackKind | None) -> None:
+        self._spec, self.materialized = spec, materialized
         self._fan_out: dict[Hop, float] = {}
         self._hits: dict[Hop, float] = {}
         self._cost: dict[int, float] = {}
         self._rows: dict[int, float] = {}
         self._since = 0
 
-    def observe(self, told: Sequence[Told], rows: Sequence[int]) -> list[Decision]:
+    def observe(self, hops: Sequence[Met], rows: Sequence[int]) -> list[Decision]:
         """Take note of a batch, with the new rows of each stream in it; decide."""
-        self._note(told, rows)
+        self._note(hops, rows)
         best, reason = self._best()
-        if best == self.kept:
+        if best == self.materialized:
             self._since = 0
             return []
         self._since += 1
         if self._since < PATIENCE:
             return []
         self._since = 0
-        before, self.kept = self.kept, best
+        before, self.materialized = self.materialized, best
         if best is None:
             assert before is not None
             return [_decision("drop pairs", before, reason)]
         return [_decision("keep pairs", best, reason)]
 
-    def _note(self, told: Sequence[Told], rows: Sequence[int]) -> None:
+    def _note(self, hops: Sequence[Met], rows: Sequence[int]) -> None:
         probes: Counter[tuple[int, Hop]] = Counter()
         candidates: Counter[tuple[int, Hop]] = Counter()
         hits: Counter[tuple[int, Hop]] = Counter()
-        for new, a, b, n, m, hit in (hop for t in told for hop in t.hops):
-            probes[new, (a, b)] += n
-            candidates[new, (a, b)] += m
-            hits[new, (a, b)] += hit
+        for met in hops:
+            probes[met.new, met.hop] += met.probes
+            candidates[met.new, met.hop] += met.candidates
+            hits[met.new, met.hop] += met.hits
         for stream in STREAMS:
             _average(self._rows, stream, rows[stream])
             mine = sum(m for (new, _), m in candidates.items() if new == stream)
-            kept_for = self.kept is not None and self.kept.third == stream
-            if rows[stream] and not kept_for:
+            finds_pairs = self.materialized is not None and self.materialized.third == stream
+            if rows[stream] and not finds_pairs:
                 _average(self._cost, stream, mine / rows[stream])
         for (new, hop), n in probes.items():
             # From the new rows themselves, not from pairs that they were found in.
@@ -71,7 +72,7 @@ class KeepChooser:
                 _average(self._hits, hop, hits[new, hop] / n)
 
     def _best(self) -> tuple[PackKind | None, str]:
-        """What to keep, and why."""
+        """What to materialize, and why."""
         best, gain, why = None, 0.0, "no pairs pay any more"
         for kind in kinds_of(self._spec):
             judged = self._judge(kind)
@@ -80,7 +81,7 @@ class KeepChooser:
         return best, why
 
     def _judge(self, kind: PackKind) -> tuple[float, str] | None:
-        """The candidates saved in a batch by keeping a kind of pairs, if that pays."""
+        """The candidates saved in a batch by materializing a kind of pairs, if that pays."""
         to_hub, pairing = (kind.third, kind.hub), (kind.hub, kind.partner)
         back = (kind.partner, kind.hub)
         known = (to_hub in self._fan_out and pairing in self._fan_out and back in self._fan_out

@@ -29,8 +29,11 @@ from skewless.operators.three_way.bindings import (
     together,
 )
 from skewless.operators.three_way.portions import WHOLE, Share, counted
-from skewless.operators.three_way.spec import NAMES, STREAMS, Edge, Tally, ThreeSpec
-from skewless.state.segments import Rows, SegmentInfo
+from skewless.operators.three_way.spec import NAMES, STREAMS, Edge, ThreeSpec
+from skewless.operators.three_way.tally import Tally
+from skewless.state.segments import Rows
+
+PACKS = "packs"  # what segments of them are of
 
 
 @dataclass(frozen=True)
@@ -45,9 +48,9 @@ class PackKind:
         return 3 - self.hub - self.partner
 
     @property
-    def name(self) -> str:
+    def side(self) -> str:
         """As segments call them."""
-        return f"pack-{NAMES[self.hub]}-{NAMES[self.partner]}"
+        return f"{NAMES[self.hub]}-{NAMES[self.partner]}"
 
     def edge(self, spec: ThreeSpec) -> Edge:
         """The edge along which the third stream looks for packs."""
@@ -74,13 +77,8 @@ def kinds_of(spec: ThreeSpec) -> list[PackKind]:
     ]
 
 
-def is_pack(segment: SegmentInfo) -> bool:
-    """Whether a segment holds packs, and not rows of a stream."""
-    return segment.side.startswith("pack-")
-
-
-def kind_named(spec: ThreeSpec, name: str) -> PackKind:
-    return next(kind for kind in kinds_of(spec) if kind.name == name)
+def kind_of_side(spec: ThreeSpec, side: str) -> PackKind:
+    return next(kind for kind in kinds_of(spec) if kind.side == side)
 
 
 def hub_of(spec: ThreeSpec, earlier: int, later: int) -> int:
@@ -149,7 +147,7 @@ def probe_packs(
     tally: Tally,
     share: Share = WHOLE,
 ) -> Iterator[Bound]:
-    """Rows of the third stream with the packs they fit, taken apart: triples."""
+    """Rows of the third stream with the pairs in the packs they fit: triples."""
     third, edge = kind.third, kind.edge(spec)
     unsure = [] if keys.is_exact(edge.pair.left) else [edge]
     for bound in together(parts):
@@ -159,13 +157,13 @@ def probe_packs(
             met += len(rows)
             fits = fitting(Candidates(bound, rows, kind.hub, run, packs), unsure, timed=[])
             if fits.any():
-                apart = TakenApart.of(spec, kind, run)
-                yield from apart.triples(bound, rows[fits], packs[fits])
+                unpacked = UnpackedPairs.of(spec, kind, run)
+                yield from unpacked.triples(bound, rows[fits], packs[fits])
         tally.met(PROBED_PACKS, (third, kind.hub), counted(len(bound), share), met, 0)
 
 
 @dataclass(frozen=True)
-class TakenApart:
+class UnpackedPairs:
     """Packs by their parts: the hubs as they are stored, the partners of all of them in one run,
     and where those of each begin in it."""
 
@@ -176,14 +174,14 @@ class TakenApart:
     begins: npt.NDArray[np.int32]
 
     @staticmethod
-    def of(spec: ThreeSpec, kind: PackKind, run: StoredRun) -> TakenApart:
+    def of(spec: ThreeSpec, kind: PackKind, run: StoredRun) -> UnpackedPairs:
         width = len(spec.streams[kind.hub].schema)
         lists = run.columns[width:]
         columns = [c.values for c in lists]
         times = columns[spec.streams[kind.partner].time].view(pa.int64()).to_numpy()
         hubs = StoredRun(run.hashes, run.times, run.columns[:width])
         begins = lists[0].offsets.to_numpy()
-        return TakenApart(spec, kind, hubs, StoredRun(NO_HASHES, times, columns), begins)
+        return UnpackedPairs(spec, kind, hubs, StoredRun(NO_HASHES, times, columns), begins)
 
     def each(self, packs: Ints) -> tuple[Ints, Ints]:
         """Each partner in some packs: (which of the packs, where it lies)."""

@@ -24,18 +24,18 @@ def counted(total: int, share: Share) -> int:
     return end - begin
 
 
-def cut(share: Share, lengths: Sequence[int], look: int = 0) -> Iterator[tuple[int, int, int]]:
+def cut(share: Share, lengths: Sequence[int], run_cost: int = 0) -> Iterator[tuple[int, int, int]]:
     """A share of runs that are laid end to end: which of them it meets, from where to where. It
-    lies in few of them; with a share of each, every instance would have to look into all. To look
-    into one costs as much as `look` of what is in it, so those who have small ones get less.
+    lies in few of them; with a share of each, every instance would have to look into all. To open
+    a run costs as much as `run_cost` of its rows, so those who have small runs get less.
 
     >>> [list(cut((part, 2), [3, 4, 3])) for part in (0, 1)]
     [[(0, 0, 3), (1, 0, 2)], [(1, 2, 4), (2, 0, 3)]]
     """
-    weights = [length + look if length else 0 for length in lengths]
+    weights = [length + run_cost if length else 0 for length in lengths]
     begin, end = portion(sum(weights), share)
     for number, (length, weight) in enumerate(zip(lengths, weights, strict=True)):
-        first, last = (min(max(x - look, 0), length) for x in (begin, end))
+        first, last = (min(max(x - run_cost, 0), length) for x in (begin, end))
         if first < last:
             yield number, first, last
         begin, end = begin - weight, end - weight

@@ -15,9 +15,9 @@ from skewless.operators.three_way.spec import (
     Hop,
     Routes,
     ThreeSpec,
-    Told,
     routes_of,
 )
+from skewless.operators.three_way.tally import Met
 from skewless.placement.figures import Decision
 
 Route = tuple[Hop, Hop]
@@ -49,11 +49,11 @@ class RouteChooser:
         costs = self._costs[stream]
         return min(self._options[stream], key=lambda route: costs[route])
 
-    def observe(self, used: Routes, told: Sequence[Told]) -> tuple[Decision, ...]:
+    def observe(self, used: Routes, hops: Sequence[Met]) -> tuple[Decision, ...]:
         """Take note of what a batch has met; decide."""
         decisions = []
         for stream in STREAMS:
-            rows, candidates = _met(stream, used[stream][0], told)
+            rows, candidates = _met(stream, used[stream][0], hops)
             if not rows:
                 continue
             costs, now = self._costs[stream], candidates / rows
@@ -83,14 +83,14 @@ class RouteChooser:
         return None
 
 
-def _met(stream: int, first: Hop, told: Sequence[Told]) -> tuple[int, int]:
+def _met(stream: int, first: Hop, hops: Sequence[Met]) -> tuple[int, int]:
     """New rows of a stream, and the candidates they met on all hops."""
-    hops = [hop for t in told for hop in t.hops if hop[0] == stream]
-    rows = sum(n for _, a, b, n, *_ in hops if (a, b) == first)
-    return rows, sum(m for *_, m, _ in hops)
+    mine = [met for met in hops if met.new == stream]
+    rows = sum(met.probes for met in mine if met.hop == first)
+    return rows, sum(met.candidates for met in mine)
 
 
 def _decision(stream: int, route: Route, reason: str, kind: str = "route") -> Decision:
     (_, y), (via, z) = route
-    told = f"{NAMES[y]}, then {NAMES[z]} by its condition with {NAMES[via]}"
-    return Decision(kind, f"new rows of {NAMES[stream]}", NAMES[stream], told, reason, True)
+    target = f"{NAMES[y]}, then {NAMES[z]} by its condition with {NAMES[via]}"
+    return Decision(kind, f"new rows of {NAMES[stream]}", NAMES[stream], target, reason, True)

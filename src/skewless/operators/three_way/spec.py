@@ -1,4 +1,4 @@
-"""The values that describe a join of three streams, and one batch of it. All frozen, all picklable.
+"""The values that describe a join of three streams. All frozen, all picklable.
 
 The streams are numbered 0, 1, 2 and called r, s, t. Two of them that have a condition are joined by
 an edge: two edges make a chain, three a cycle.
@@ -6,20 +6,16 @@ an edge: two edges make a chain, three a cycle.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import permutations
-from typing import Any
 
 import pyarrow as pa
 
 from skewless.arrays.types import FAR_US, SideSpec
-from skewless.durations import format_duration_us
-from skewless.engine.operator import HeavyKey, RunRef
-from skewless.engine.report import InstanceLoad
+from skewless.engine.operator import Input
+from skewless.engine.watermark import EventTimes, Party, joined_times
 from skewless.operators.pair import JoinSpec
-from skewless.state.segments import SegmentInfo
 
 NAMES = ("r", "s", "t")
 STREAMS = (0, 1, 2)
@@ -87,30 +83,48 @@ class ThreeSpec:
     def is_cycle(self) -> bool:
         return len(self.edges) == 3
 
-    @property
-    def center(self) -> int:
-        """The stream that has conditions with both others; any one in a cycle."""
-        return next(x for x in STREAMS if len(self.edges_of(x)) == 2)
-
     def side_name(self, stream: int, edge: Edge) -> str:
         """Rows of a stream, sorted for an edge, as segments call them."""
         return f"{NAMES[stream]}-{edge.name}"
 
-    def reach_us(self, x: int, y: int) -> int:
+    def max_lag_us(self, x: int, y: int) -> int:
         """How much later than a row of x the row of y in one triple can be: directly, or by way of
-        the third stream, whichever is less."""
+        the third stream, whichever is less. `FAR_US` where there is no limit."""
         third = 3 - x - y
-        by_third = self._direct_us(x, third) + self._direct_us(third, y)
+        by_third = _added(self._direct_us(x, third), self._direct_us(third, y))
         return min(self._direct_us(x, y), by_third)
 
     def _direct_us(self, x: int, y: int) -> int:
         edge = self.edge(x, y)
-        return 2 * FAR_US if edge is None else edge.partner_bounds(x)[1]
+        return FAR_US if edge is None else min(edge.partner_bounds(x)[1], FAR_US)
 
     def keep_after_us(self, stream: int, watermark_us: int) -> int:
         """Rows of a stream older than this can be in no triple with a row to come."""
-        reach = max(self.reach_us(stream, y) for y in STREAMS if y != stream)
-        return max(watermark_us - reach, -FAR_US)
+        lags = (self.max_lag_us(stream, y) for y in STREAMS if y != stream)
+        return before(watermark_us, max(lags))
+
+    def inputs(self) -> tuple[Input, ...]:
+        return tuple(
+            Input(name, x.schema, x.time, x.late_us, self.drop_null_times, f"input {name}")
+            for name, x in zip(NAMES, self.streams, strict=True)
+        )
+
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
+        """Which columns of the result have a watermark: none where rows can lie behind one another
+        without limit."""
+        lags = (self.max_lag_us(x, y) for x, y in permutations(STREAMS, 2))
+        if max(lags) >= FAR_US:
+            return EventTimes()
+        times = (x.schema.field(x.time).name for x in self.streams)
+        parties = [Party(of, time) for of, time in zip(below, times, strict=True)]
+        return joined_times(parties, self.max_lag_us, self._name_of)
+
+    def _name_of(self, stream: int, column: str) -> str | None:
+        """What an input's column is called in the result."""
+        names = self.streams[stream].schema.names
+        return next(
+            (c.name for c in self.output if c.stream == stream and names[c.index] == column), None
+        )
 
     def output_schema(self) -> pa.Schema:
         fields = [self.streams[c.stream].schema.field(c.index).with_name(c.name)
@@ -127,9 +141,18 @@ class ThreeSpec:
         for edge in self.edges:
             two = edge.pair.fingerprint()
             facts[edge.name] = f"{two['left keys']} with {two['right keys']}"
-            bounds = [format_duration_us(us) for us in (edge.pair.lower_us, edge.pair.upper_us)]
-            facts[f"{edge.name} within"] = " to ".join(bounds)
+            facts[f"{edge.name} within"] = two["within"]
         return facts
+
+
+def _added(one_us: int, other_us: int) -> int:
+    """Two lags, one after the other. Without a limit, taking something off makes none."""
+    return FAR_US if FAR_US in (one_us, other_us) else min(one_us + other_us, FAR_US)
+
+
+def before(watermark_us: int, lag_us: int) -> int:
+    """So far before a watermark; before everything, where there is no limit."""
+    return -FAR_US if lag_us >= FAR_US else max(watermark_us - lag_us, -FAR_US)
 
 
 Hop = tuple[int, int]  # from a stream that is bound already to the next one
@@ -144,104 +167,3 @@ def routes_of(spec: ThreeSpec, stream: int) -> list[tuple[Hop, Hop]]:
             continue
         found += [((stream, y), (via, z)) for via in (stream, y) if spec.edge(via, z) is not None]
     return found
-
-
-@dataclass(frozen=True)
-class StreamArrival:
-    """What one task found in its part of a stream: a segment per edge, all of the same rows."""
-
-    stream: int
-    segments: tuple[RunRef, ...] = ()
-    rows: int = 0
-    null_keys: int = 0
-    null_times: int = 0
-    nan_bands: int = 0
-    time_max_us: int | None = None
-    heavy_keys: tuple[HeavyKey, ...] = ()
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> StreamArrival:
-        data = dict(data)
-        runs = tuple(
-            RunRef(SegmentInfo.from_json(s["segment"]), s["probe_file"])
-            for s in data.pop("segments")
-        )
-        heavy = tuple(HeavyKey(**k) for k in data.pop("heavy_keys"))
-        return StreamArrival(segments=runs, heavy_keys=heavy, **data)
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-
-@dataclass(frozen=True)
-class ThreePlan:
-    """All that the instances need to know to work on one batch. `routes` are how new rows find
-    their partners, where the strategy lets them choose."""
-
-    batch_id: int
-    root: str
-    watermark_us: int
-    instances: int
-    keep_after_us: Mapping[str, int]
-    new: tuple[RunRef, ...]
-    old: tuple[SegmentInfo, ...]
-    routes: Routes
-    packing: bool = True
-    compact: tuple[tuple[SegmentInfo, ...], ...] = ()
-    report_folder: str = ""
-    pairs: tuple[SegmentInfo, ...] = ()  # made by an earlier step of this batch
-    kept: str | None = None  # the kind of pairs that an automatic join keeps
-    fills: bool = False  # in a first step the pairs of all old rows are made
-
-
-Met = tuple[int, int, int, int, int, int]  # new stream, from, to, probes, candidates, hits
-
-
-@dataclass
-class Tally:
-    """What an instance counts while it works. For the new rows of each stream and each of their
-    hops: the rows that probed, the candidates they met, and how many of them met any. `shipped` are
-    new rows that came to this instance while others have them, too."""
-
-    rows: int = 0
-    matches: int = 0
-    late: int = 0
-    shipped: int = 0
-    probes: Counter[tuple[int, Hop]] = field(default_factory=Counter)
-    candidates: Counter[tuple[int, Hop]] = field(default_factory=Counter)
-    hits: Counter[tuple[int, Hop]] = field(default_factory=Counter)
-
-    def met(self, new: int, hop: Hop, probes: int, candidates: int, hits: int) -> None:
-        self.probes[new, hop] += probes
-        self.candidates[new, hop] += candidates
-        self.hits[new, hop] += hits
-
-    def hops(self) -> tuple[Met, ...]:
-        return tuple(
-            (new, *hop, probes, self.candidates[new, hop], self.hits[new, hop])
-            for (new, hop), probes in sorted(self.probes.items())
-        )
-
-
-@dataclass(frozen=True)
-class Told:
-    """What one instance tells of a batch; `hops` as `Tally` has them."""
-
-    load: InstanceLoad
-    shipped: int = 0
-    hops: tuple[Met, ...] = ()
-    written: tuple[SegmentInfo, ...] = ()
-    compacted: tuple[SegmentInfo, ...] = ()
-
-    @staticmethod
-    def from_json(data: dict[str, Any]) -> Told:
-        return Told(
-            InstanceLoad(**data["load"]),
-            data["shipped"],
-            tuple((new, a, b, n, m, hit) for new, a, b, n, m, hit in data["hops"]),
-            tuple(SegmentInfo.from_json(s) for s in data["written"]),
-            tuple(SegmentInfo.from_json(s) for s in data["compacted"]),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)

@@ -7,15 +7,19 @@ So a triple waits for its pair, and every pair is written, read and stored as a 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
 
-from skewless.operators.three_way.bindings import Bound, extend, triples
-from skewless.operators.three_way.packs import PackKind, TakenApart, pack, probe_packs
-from skewless.operators.three_way.reader import Shelf
-from skewless.operators.three_way.spec import Tally, ThreePlan, ThreeSpec
-from skewless.state.segments import Rows
+from skewless.operators.three_way.bindings import Bound
+from skewless.operators.three_way.packs import PackKind, UnpackedPairs
+from skewless.operators.three_way.reader import BatchSegments
+from skewless.operators.three_way.spec import Edge, ThreeSpec
+from skewless.operators.three_way.strategies.base import RunningStrategy
+from skewless.operators.three_way.work import InstanceJoin, ThreeWork
+from skewless.state.commits import OperatorState
 
 
 def kind_of(spec: ThreeSpec, order: tuple[int, int, int]) -> PackKind:
@@ -25,36 +29,63 @@ def kind_of(spec: ThreeSpec, order: tuple[int, int, int]) -> PackKind:
     return PackKind(hub, first + second - hub)
 
 
-def make_pairs(
-    spec: ThreeSpec, plan: ThreePlan, kind: PackKind, instance: int, shelf: Shelf, tally: Tally
-) -> Rows | None:
+@dataclass(frozen=True)
+class RunningTree(RunningStrategy):
+    """Two steps in every batch. Only the first one stores pairs, and it always runs to its end."""
+
+    spec: ThreeSpec
+    kind: PackKind
+
+    def first_work(self, state: OperatorState, segments: BatchSegments) -> ThreeWork:
+        return TreePairsWork(self.spec, segments, self.kind)
+
+    def work(self, segments: BatchSegments) -> ThreeWork:
+        return TreeWork(self.spec, segments, self.kind)
+
+
+@dataclass(frozen=True)
+class TreePairsWork(ThreeWork):
     """The first step: the new pairs of an instance's share of new rows."""
-    edge = spec.edge(kind.hub, kind.partner)
-    assert edge is not None
-    found: list[Bound] = []
-    for new in sorted((kind.hub, kind.partner)):
-        other = edge.other(new)
-        rows = list(shelf.new_rows(new, edge, instance, plan.instances))
-        tally.rows += sum(map(len, rows))
-        runs = shelf.stored(other, edge, with_new=other < new)
-        found += extend(spec, rows, (new, other), runs, tally, new)
-    return pack(spec, kind, found, packing=False)
+
+    kind: PackKind
+
+    emits: ClassVar[bool] = False
+
+    def results(self, join: InstanceJoin) -> Iterator[pa.RecordBatch]:
+        kind = self.kind
+        edge = self.spec.edge(kind.hub, kind.partner)
+        assert edge is not None
+        found: list[Bound] = []
+        for new in sorted((kind.hub, kind.partner)):
+            other = edge.other(new)
+            rows = _share_of_new(join, new, edge)
+            runs = join.reader.stored(other, edge, with_new=other < new)
+            found += join.extend(rows, (new, other), runs, new)
+        join.keep(kind, found, packing=False)
+        yield from ()
 
 
-def join_pairs(
-    spec: ThreeSpec, plan: ThreePlan, kind: PackKind, instance: int, shelf: Shelf, tally: Tally
-) -> Iterator[pa.RecordBatch]:
+@dataclass(frozen=True)
+class TreeWork(ThreeWork):
     """The second step: new pairs with all rows of the third stream, new rows of it with old
     pairs."""
-    third, edge = kind.third, kind.edge(spec)
-    for run in shelf.fresh_pairs(kind):
-        pairs = TakenApart.of(spec, kind, run).pairs()
-        mine = pairs.take(np.arange(instance, len(pairs), plan.instances))
-        tally.shipped += len(mine)
-        runs = shelf.stored(third, edge, with_new=True)
-        found = extend(spec, [mine], (kind.hub, third), runs, tally, kind.hub)
-        yield from triples(spec, found, tally)
-    rows = list(shelf.new_rows(third, edge, instance, plan.instances))
-    tally.rows += sum(map(len, rows))
-    waiting = probe_packs(spec, kind, rows, shelf.packs(kind), tally)
-    yield from triples(spec, waiting, tally)
+
+    kind: PackKind
+
+    def results(self, join: InstanceJoin) -> Iterator[pa.RecordBatch]:
+        kind, edge, (part, parts) = self.kind, self.kind.edge(self.spec), join.share
+        for run in join.reader.made_packs(kind):
+            pairs = UnpackedPairs.of(self.spec, kind, run).pairs()
+            mine = pairs.take(np.arange(part, len(pairs), parts))
+            join.tally.shipped += len(mine)
+            runs = join.reader.stored(kind.third, edge, with_new=True)
+            found = join.extend([mine], (kind.hub, kind.third), runs, kind.hub)
+            yield from join.triples(found)
+        rows = _share_of_new(join, kind.third, edge)
+        yield from join.triples(join.probe_packs(kind, rows, join.reader.old_packs(kind)))
+
+
+def _share_of_new(join: InstanceJoin, stream: int, edge: Edge) -> list[Bound]:
+    rows = list(join.reader.new_rows(stream, edge, join.share))
+    join.tally.rows += sum(map(len, rows))
+    return rows

@@ -13,16 +13,17 @@ one meets one end in its instance and then the other end, whose rows the paper h
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import pyarrow as pa
 
-from skewless.operators.three_way.bindings import Bound, StoredRun, extend, triples
-from skewless.operators.three_way.packs import PackKind, hub_of, kinds_of, pack, probe_packs, run_of
+from skewless.operators.three_way.bindings import Bound
+from skewless.operators.three_way.packs import PackKind, hub_of, kinds_of, run_of
 from skewless.operators.three_way.portions import WHOLE, Share
-from skewless.operators.three_way.reader import Shelf
-from skewless.operators.three_way.spec import STREAMS, Edge, Tally, ThreePlan, ThreeSpec
-from skewless.state.segments import Rows
+from skewless.operators.three_way.reader import BatchSegments
+from skewless.operators.three_way.spec import STREAMS, ThreeSpec
+from skewless.operators.three_way.strategies.base import RunningStrategy
+from skewless.operators.three_way.work import InstanceJoin, ThreeWork
 
 
 @dataclass(frozen=True)
@@ -48,62 +49,64 @@ def duties_of(instance: int, instances: int) -> list[Duty]:
     return [Duty(group, (instance // 3, len(range(group, instances, 3))))]
 
 
-@dataclass
-class TriJoinInstance:
-    """One instance at work on one batch: iterate over `results`, then take the `packs`."""
+@dataclass(frozen=True)
+class RunningTriJoin(RunningStrategy):
+    """Nothing changes from batch to batch."""
 
     spec: ThreeSpec
-    plan: ThreePlan
-    instance: int
-    shelf: Shelf
-    tally: Tally
-    packs: list[tuple[PackKind, Rows]] = field(default_factory=list)
+    packing: bool
 
-    def results(self) -> Iterator[pa.RecordBatch]:
-        """The triples, in the order r, s, t of the new rows that complete them."""
-        duties = duties_of(self.instance, self.plan.instances)
+    @property
+    def stores_pairs(self) -> bool:
+        return True
+
+    def work(self, segments: BatchSegments) -> ThreeWork:
+        return TriJoinWork(self.spec, segments, self.packing)
+
+
+@dataclass(frozen=True)
+class TriJoinWork(ThreeWork):
+    """The triples of an instance, in the order r, s, t of the new rows that complete them; and the
+    packs of all pairs that it finds on the way."""
+
+    packing: bool
+
+    def results(self, join: InstanceJoin) -> Iterator[pa.RecordBatch]:
+        duties = duties_of(*join.share)
         for new in STREAMS:
             edge = self.spec.edges_of(new)[0]
-            rows = list(self.shelf.new_rows(new, edge, 0, 1))
+            rows = list(join.reader.new_rows(new, edge, WHOLE))
             count = sum(map(len, rows))
-            self.tally.rows += count
-            self.tally.shipped += count
-            yield from triples(self.spec, self._from_packs(new, rows), self.tally)
+            join.tally.rows += count
+            join.tally.shipped += count
+            yield from join.triples(self._from_packs(join, new, rows))
             for duty in duties:
                 if duty.stream != new and self.spec.edge(new, duty.stream) is not None:
-                    yield from triples(self.spec, self._pair(new, rows, duty), self.tally)
+                    yield from join.triples(self._pair(join, new, rows, duty))
 
-    def _from_packs(self, new: int, rows: list[Bound]) -> Iterator[Bound]:
+    def _from_packs(self, join: InstanceJoin, new: int, rows: list[Bound]) -> Iterator[Bound]:
         """New rows with pairs that wait for them: this instance's part of those of earlier batches,
         and what it has made in this one."""
-        mine = (self.instance, self.plan.instances)
         for kind in kinds_of(self.spec):
             if kind.third == new:
-                runs = self.shelf.packs(kind, mine)
-                runs += [run_of(made) for k, made in self.packs if k == kind]
-                yield from probe_packs(self.spec, kind, rows, runs, self.tally)
+                runs = join.reader.old_packs(kind, join.share)
+                runs += [run_of(made) for k, made in join.packs if k == kind]
+                yield from join.probe_packs(kind, rows, runs)
 
-    def _pair(self, new: int, rows: list[Bound], duty: Duty) -> Iterator[Bound]:
+    def _pair(self, join: InstanceJoin, new: int, rows: list[Bound], duty: Duty) -> Iterator[Bound]:
         """New rows with this instance's rows of another stream: packs for the third stream; and
         triples, if that cannot meet the pair in any other way."""
         edge = self.spec.edge(new, duty.stream)
         assert edge is not None
-        hop = (new, duty.stream)
-        pairs = list(extend(self.spec, rows, hop, self._runs(new, duty, edge), self.tally, new))
+        held = join.reader.stored(duty.stream, edge, with_new=duty.stream < new, share=duty.share)
+        pairs = list(join.extend(rows, (new, duty.stream), held, new))
         hub = hub_of(self.spec, duty.stream, new)
-        kind = PackKind(hub, new + duty.stream - hub)
-        packed = pack(self.spec, kind, pairs, packing=self.plan.packing)
-        if packed is not None:
-            self.packs.append((kind, packed))
+        join.keep(PackKind(hub, new + duty.stream - hub), pairs, packing=self.packing)
         far = 3 - new - duty.stream
         outer_pair = self.spec.edge(duty.stream, far) is None
         if outer_pair and duty.stream < far:
             onward = self.spec.edge(new, far)
             assert onward is not None
-            runs = self.shelf.stored(far, onward, with_new=far < new)
-            self.tally.shipped += sum(map(len, pairs))
-            yield from extend(self.spec, pairs, (new, far), runs, self.tally, new)
-
-    def _runs(self, new: int, duty: Duty, edge: Edge) -> list[StoredRun]:
-        with_new = duty.stream < new
-        return self.shelf.stored(duty.stream, edge, with_new=with_new, share=duty.share)
+            runs = join.reader.stored(far, onward, with_new=far < new)
+            join.tally.shipped += sum(map(len, pairs))
+            yield from join.extend(pairs, (new, far), runs, new)

@@ -44,10 +44,12 @@ TRIES = 4  # keys that are tried to relieve an instance by sharing one of them
 
 @dataclass(frozen=True, kw_only=True)
 class Auto(Balancing):
-    """Keeps the busiest instance within `tolerance` of the mean measured time.
+    """Keeps the busiest instance within `tolerance` of the mean measured time: a lower one is more
+    even, and moves more often.
 
     Nothing is done while the mean is below `floor_ms` per batch, or the unevenness is no more than
-    chance makes of so many rows (`noise` standard deviations).
+    chance makes of so many rows (`noise` standard deviations). Lower values act on less, and move
+    rows for little or nothing.
 
     >>> Auto(tolerance=0.05).tolerance
     0.05

@@ -24,11 +24,18 @@ from skewless.placement.strategy import PlacementStrategy, Placing
 class Balancing(PlacementStrategy):
     """What all strategies have in common.
 
-    `window` batches are averaged; the loads must have been uneven in `patience` batches in a row
-    before anything is proposed, so that one odd batch moves nothing. What was changed stays as it
-    is for `cooldown` batches. A change must pay back the rows it moves within `horizon` batches.
-    `keys_watched` are told apart per instance. `dry_run` records what would be done. `pin` keeps a
-    key (its value, or a tuple of values) at an instance.
+    - `window`: so many batches are averaged. More are steadier, and notice a change later.
+    - `patience`: the loads must have been uneven in so many batches in a row before anything is
+      proposed, so that one odd batch moves nothing. Fewer act sooner, also on chance.
+    - `cooldown`: what was changed stays as it is for so many batches. More prevent moving to and
+      fro, and correct a mistake later.
+    - `horizon`: a change must pay back the rows it moves within so many batches. More allow dearer
+      changes, which only pay off if the skew lasts.
+    - `keys_watched`: so many heavy keys are told apart per instance. More can be isolated, and make
+      reports larger.
+    - `seed`: of random choices, where a strategy makes any.
+    - `dry_run`: record what would be done, and do nothing.
+    - `pin`: keep a key (its value, or a tuple of values) at an instance, whatever its load.
     """
 
     window: int = 2

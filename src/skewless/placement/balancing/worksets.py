@@ -1,10 +1,10 @@
 """Workset balancing of S3J (algorithm 1 of section 8): which worksets go to another instance.
 
 The degree of imbalance is the sum over instances of |load - mean|. The benefit of a change is how
-much it falls, less what moving the workset's rows costs. Of the overloaded instances' worksets the
-one with the greatest benefit of leaving goes where it has the greatest benefit of coming; one that
-nobody gains by is left aside. A workset heavier than the mean stays where it is: its instance would
-be overloaded wherever it went.
+much it falls, less what moving the workset's rows costs. Of the overloaded instances' worksets that
+gain by moving, the one with the greatest benefit of leaving goes where it has the greatest benefit
+of coming, even if its own instance would then be underloaded. A workset heavier than the mean stays
+where it is: its instance would be overloaded wherever it went.
 """
 
 from __future__ import annotations
@@ -53,26 +53,25 @@ def balance_worksets(
     place = np.array([w.instance for w in every], np.int64)
     loads: Floats = np.bincount(place, weights, minlength=instances).astype(np.float64)
     mean = float(loads.sum()) / instances
+    costs = cost_per_row * np.array([w.rows for w in every], np.float64)
     removable = (weights > 0) & (weights <= mean)
     moves: list[WorksetMove] = []
     while True:
         here = loads[place]
-        leaving = np.where(removable & (here > mean), _gain(here, -weights, mean), 0.0)
-        best = int(leaving.argmax())
-        if leaving[best] <= 0:
+        leaving = _gain(here, -weights, mean)
+        gained = leaving + _gain(loads.min(), weights, mean) - costs
+        candidates = np.flatnonzero(removable & (here > mean) & (gained > 0))
+        if not len(candidates):
             return moves
+        best = int(candidates[leaving[candidates].argmax()])
+        source, target = int(place[best]), int(_gain(loads, weights[best], mean).argmax())
         removable[best] = False
-        coming = _gain(loads, weights[best], mean)
-        source, target = int(place[best]), int(coming.argmax())
-        gained = float(leaving[best] + coming[target]) - cost_per_row * every[best].rows
-        if loads[target] >= mean or gained <= 0:
-            continue
-        moves.append(WorksetMove(every[best].id, source, target, gained))
+        moves.append(WorksetMove(every[best].id, source, target, float(gained[best])))
         loads[source] -= weights[best]
         loads[target] += weights[best]
         place[best] = target
 
 
-def _gain(loads: Floats, changes: Floats | float, mean: float) -> Floats:
+def _gain(loads: Floats | float, changes: Floats | float, mean: float) -> Floats:
     """How much nearer to the mean loads come."""
     return np.asarray(np.abs(loads - mean) - np.abs(loads + changes - mean))

@@ -36,6 +36,13 @@ class Grouping(ABC):
     """A way to choose the instance of each tuple by the hash of its key. Configurations are
     frozen and comparable; all that changes is in the `Grouper`."""
 
+    @property
+    def planned_by_driver(self) -> bool:
+        """Whether a batch has to be seen whole. Then its rows are stored by `Grouper.first_places`,
+        and the driver has `Grouper.plan` divide them. Else every task has a grouper of its own,
+        which says at once who works on a row."""
+        return False
+
     def build(self, instances: int, seed: int = 0) -> Grouper:
         """A grouper that has seen nothing yet. The seed fixes hash functions and random choices;
         equal seeds give equal targets."""
@@ -72,7 +79,7 @@ class Grouping(ABC):
 class Grouper:
     """The running state of a grouping: `loads` are the tuples sent to each instance so far.
 
-    >>> from skewless.routing import ShuffleGrouping
+    >>> from skewless.placement.grouping import ShuffleGrouping
     >>> grouper = ShuffleGrouping().build(instances=2)
     >>> grouper.assign(np.array([5, 5, 5])).tolist(), grouper.loads.tolist()
     ([0, 1, 0], [2, 1])
@@ -103,6 +110,20 @@ class Grouper:
         targets = np.empty(len(keys), np.int32)
         self.grouping._route(self._state, keys, targets)
         return targets
+
+    def first_places(self, hashes: npt.ArrayLike) -> Ints | Targets:
+        """For which instance each row of a batch is stored: who works on it or, where the driver
+        plans, the home of its key."""
+        return self.assign(hashes)
+
+    @property
+    def tracked_keys(self) -> UInts:
+        """Keys that the driver has to count in every batch, however few their tuples are."""
+        return np.zeros(0, np.uint64)
+
+    def plan(self, light: npt.ArrayLike, keys: npt.ArrayLike, counts: npt.ArrayLike) -> Ints:
+        """Divide a batch that is seen whole, where the driver plans."""
+        raise NotImplementedError(f"{self.grouping!r} looks at one tuple after the other")
 
     def snapshot(self) -> bytes:
         """All of the state, for `Grouping.resume`."""

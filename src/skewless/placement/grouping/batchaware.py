@@ -72,6 +72,10 @@ class BatchAware(Grouping):
         whole("least", self.least, 1)
         within("tolerance", self.tolerance, 0, 1)
 
+    @property
+    def planned_by_driver(self) -> bool:
+        return True
+
     def build(self, instances: int, seed: int = 0) -> BatchAwareGrouper:
         return cast(BatchAwareGrouper, super().build(instances, seed))
 
@@ -125,8 +129,8 @@ class BatchAwareGrouper(Grouper):
         keys: UInts = self._state["keys"][: self._state["size"][0]].copy()
         return keys
 
-    def homes(self, hashes: npt.ArrayLike) -> Ints:
-        """Where keys are unless they are tracked."""
+    def first_places(self, hashes: npt.ArrayLike) -> Ints:
+        """The homes of keys, where they are unless they are tracked."""
         return _homes(self._state, as_hashes(hashes))
 
     def plan(self, light: npt.ArrayLike, keys: npt.ArrayLike, counts: npt.ArrayLike) -> Ints:

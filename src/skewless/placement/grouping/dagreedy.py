@@ -6,12 +6,16 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from skewless.placement.grouping.base import Ints, State, Targets, UInts
 from skewless.placement.grouping.hashing import choice, salts
-from skewless.placement.grouping.least_loaded import add_member, least_loaded, least_member
-from skewless.placement.grouping.spacesaving import HotKeyGrouping, observe
+from skewless.placement.grouping.least_loaded import (
+    Candidates,
+    add_member,
+    least_loaded,
+    least_member,
+)
+from skewless.placement.grouping.spacesaving import Counters, HotKeyGrouping, observe
 
 
 @dataclass(frozen=True)
@@ -34,41 +38,40 @@ class DAGreedy(HotKeyGrouping):
     """
 
     def _fresh(self, instances: int, seed: int) -> State:
-        counters = self._counters(instances)
         return {
             "mark": np.zeros(2, np.int64),
             "salts": salts(seed, 1),
             **self._fresh_counters(instances),
-            "sizes": np.zeros(counters, np.int64),
-            "marks": np.zeros((counters, 2), np.int64),
-            "members": np.zeros((counters, instances), np.int32),
+            **Candidates.fresh(self._counters(instances), instances),
         }
 
     def _route(self, state: State, keys: UInts, targets: Targets) -> None:
-        _route_by_score(keys, targets, *state.values())
+        _route_by_score(
+            keys,
+            targets,
+            state["loads"],
+            state["mark"],
+            state["salts"],
+            self._counters_of(state),
+            Candidates.of(state),
+        )
 
 
 @numba.njit(cache=True, nogil=True)
 def _route_by_score(
-    keys_in: UInts,
+    stream: UInts,
     targets: Targets,
     loads: Ints,
     mark: Ints,
     salts: UInts,
-    keys: UInts,
-    rows: Ints,
-    holders: UInts,
-    counts: Ints,
-    counts_mark: Ints,
-    seen: Ints,
-    threshold: npt.NDArray[np.float64],
-    sizes: Ints,
-    marks: Ints,
-    members: npt.NDArray[np.int32],
+    counters: Counters,
+    candidates: Candidates,
 ) -> None:
     n = len(loads)
-    for i in range(len(keys_in)):
-        key = keys_in[i]
+    keys, rows, holders, counts, counts_mark, seen, threshold = counters
+    sizes, marks, members = candidates
+    for i in range(len(stream)):
+        key = stream[i]
         row, is_new = observe(key, keys, rows, holders, counts, counts_mark)
         if is_new:
             add_member(loads, members[row], 0, marks[row], choice(key, salts[0], n))

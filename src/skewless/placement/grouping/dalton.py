@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numba
 import numpy as np
@@ -10,12 +11,20 @@ import numpy.typing as npt
 
 from skewless.placement.grouping.base import Ints, State, Targets, UInts, between, within
 from skewless.placement.grouping.hashing import choice, home, mix, salts
-from skewless.placement.grouping.spacesaving import HotKeyGrouping, observe
+from skewless.placement.grouping.spacesaving import Counters, HotKeyGrouping, observe
 
 Floats = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 
 _kernel = numba.njit(cache=True, nogil=True)
+
+
+class _Learned(NamedTuple):
+    """What is known per counted key: the value of each instance, and which have had the key."""
+
+    values: Floats
+    fragments: Flags
+    fragment_counts: Ints
 
 
 @dataclass(frozen=True)
@@ -58,7 +67,17 @@ class Dalton(HotKeyGrouping):
         }
 
     def _route(self, state: State, keys: UInts, targets: Targets) -> None:
-        _route_by_bandit(keys, targets, self.epsilon, self.learning_rate, *state.values())
+        _route_by_bandit(
+            keys,
+            targets,
+            self.epsilon,
+            self.learning_rate,
+            state["loads"],
+            state["salts"],
+            state["random"],
+            self._counters_of(state),
+            _Learned(state["values"], state["fragments"], state["fragment_counts"]),
+        )
 
 
 @_kernel
@@ -77,27 +96,21 @@ def _choose(values: Floats, epsilon: float, random: UInts) -> np.int64:
 
 @_kernel
 def _route_by_bandit(
-    keys_in: UInts,
+    stream: UInts,
     targets: Targets,
     epsilon: float,
     learning_rate: float,
     loads: Ints,
     salts: UInts,
     random: UInts,
-    keys: UInts,
-    rows: Ints,
-    holders: UInts,
-    counts: Ints,
-    counts_mark: Ints,
-    seen: Ints,
-    threshold: Floats,
-    values: Floats,
-    fragments: Flags,
-    fragment_counts: Ints,
+    counters: Counters,
+    learned: _Learned,
 ) -> None:
     n = len(loads)
-    for i in range(len(keys_in)):
-        key = keys_in[i]
+    keys, rows, holders, counts, counts_mark, seen, threshold = counters
+    values, fragments, fragment_counts = learned
+    for i in range(len(stream)):
+        key = stream[i]
         row, is_new = observe(key, keys, rows, holders, counts, counts_mark)
         seen[0] += 1
         target = choice(key, salts[0], n)

@@ -10,12 +10,17 @@ import numpy.typing as npt
 
 from skewless.placement.grouping.base import Ints, State, Targets, UInts, between, whole
 from skewless.placement.grouping.hashing import choice, salts
-from skewless.placement.grouping.least_loaded import add_member, least_loaded, least_member
+from skewless.placement.grouping.least_loaded import (
+    Candidates,
+    Members,
+    add_member,
+    least_loaded,
+    least_member,
+)
 from skewless.placement.grouping.pkg import less_loaded_of_two
-from skewless.placement.grouping.spacesaving import HotKeyGrouping, observe
+from skewless.placement.grouping.spacesaving import Counters, HotKeyGrouping, observe
 
 Floats = npt.NDArray[np.float64]
-Members = npt.NDArray[np.int32]
 
 _kernel = numba.njit(cache=True, nogil=True)
 
@@ -50,19 +55,27 @@ class DChoices(HotKeyGrouping):
         whole("refresh", self.refresh, 1)
 
     def _fresh(self, instances: int, seed: int) -> State:
-        counters = self._counters(instances)
         return {
             "mark": np.zeros(2, np.int64),
             "salts": salts(seed, max(2, instances)),
             "choices": np.array([2, 1]),  # d, and the number of tuples at which it is found anew
             **self._fresh_counters(instances),
-            "sizes": np.zeros(counters, np.int64),
-            "marks": np.zeros((counters, 2), np.int64),
-            "members": np.zeros((counters, instances), np.int32),
+            **Candidates.fresh(self._counters(instances), instances),
         }
 
     def _route(self, state: State, keys: UInts, targets: Targets) -> None:
-        _route_by_choices(keys, targets, self.epsilon, self.refresh, *state.values())
+        _route_by_choices(
+            keys,
+            targets,
+            self.epsilon,
+            self.refresh,
+            state["loads"],
+            state["mark"],
+            state["salts"],
+            state["choices"],
+            self._counters_of(state),
+            Candidates.of(state),
+        )
 
 
 def choices_needed(shares: npt.ArrayLike, instances: int, epsilon: float = 1e-4) -> int:
@@ -107,7 +120,7 @@ def _list_choices(
 
 @_kernel
 def _route_by_choices(
-    keys_in: UInts,
+    stream: UInts,
     targets: Targets,
     epsilon: float,
     refresh: int,
@@ -115,20 +128,14 @@ def _route_by_choices(
     mark: Ints,
     salts: UInts,
     choices: Ints,
-    keys: UInts,
-    rows: Ints,
-    holders: UInts,
-    counts: Ints,
-    counts_mark: Ints,
-    seen: Ints,
-    threshold: Floats,
-    sizes: Ints,
-    marks: Ints,
-    members: Members,
+    counters: Counters,
+    candidates: Candidates,
 ) -> None:
     n = len(loads)
-    for i in range(len(keys_in)):
-        key = keys_in[i]
+    keys, rows, holders, counts, counts_mark, seen, threshold = counters
+    sizes, marks, members = candidates
+    for i in range(len(stream)):
+        key = stream[i]
         row, is_new = observe(key, keys, rows, holders, counts, counts_mark)
         seen[0] += 1
         if is_new:

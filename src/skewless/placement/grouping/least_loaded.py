@@ -7,11 +7,15 @@ finds the next level, before which every counter has grown: so the cost is const
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
 import numba
 import numpy as np
 import numpy.typing as npt
 
 Ints = npt.NDArray[np.int64]
+Members = npt.NDArray[np.int32]
 
 _kernel = numba.njit(cache=True, nogil=True)
 
@@ -33,7 +37,7 @@ def least_loaded(loads: Ints, mark: Ints) -> np.int64:
 
 
 @_kernel
-def least_member(loads: Ints, members: npt.NDArray[np.int32], size: int, mark: Ints) -> np.int64:
+def least_member(loads: Ints, members: Members, size: int, mark: Ints) -> np.int64:
     """The same for the first `size` members of a list; ties go to the one longest in it."""
     level, place = mark[0], int(mark[1])
     while place < size and loads[members[place]] > level:
@@ -50,9 +54,31 @@ def least_member(loads: Ints, members: npt.NDArray[np.int32], size: int, mark: I
 
 @_kernel
 def add_member(
-    loads: Ints, members: npt.NDArray[np.int32], size: int, mark: Ints, instance: int | np.int64
+    loads: Ints, members: Members, size: int, mark: Ints, instance: int | np.int64
 ) -> None:
     """Write a further member at place `size`, and keep the mark true."""
     members[size] = instance
     if size == 0 or loads[instance] < mark[0]:
         mark[0], mark[1] = loads[instance], size
+
+
+class Candidates(NamedTuple):
+    """The instances that each key may go to: row k lists `sizes[k]` members, with their mark.
+    Kernels take it apart before they loop, as every look into a structure costs."""
+
+    sizes: Ints
+    marks: Ints
+    members: Members
+
+    @staticmethod
+    def fresh(rows: int, instances: int) -> dict[str, npt.NDArray[Any]]:
+        """Empty lists, as arrays of a grouping's state."""
+        return {
+            "sizes": np.zeros(rows, np.int64),
+            "marks": np.zeros((rows, 2), np.int64),
+            "members": np.zeros((rows, instances), np.int32),
+        }
+
+    @staticmethod
+    def of(state: Mapping[str, npt.NDArray[Any]]) -> Candidates:
+        return Candidates(state["sizes"], state["marks"], state["members"])

@@ -155,7 +155,7 @@ class GroupingReport:
 def measure(grouper: Grouper, hashes: npt.ArrayLike, batch: int = 1_000_000) -> GroupingReport:
     """Route a stream in batches, and tell how well it went and how long a tuple took.
 
-    >>> from skewless.routing import KeyGrouping
+    >>> from skewless.placement.grouping import KeyGrouping
     >>> measure(KeyGrouping().build(4), np.arange(10)).replication_factor
     1.0
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lgamma
-from typing import cast
+from typing import NamedTuple, cast
 
 import numba
 import numpy as np
@@ -22,13 +22,43 @@ from skewless.placement.grouping.base import (
 )
 from skewless.placement.grouping.hash_table import FREE, capacity_for, place_of, remove
 from skewless.placement.grouping.hashing import choice, salts
-from skewless.placement.grouping.least_loaded import add_member, least_loaded, least_member
+from skewless.placement.grouping.least_loaded import (
+    Candidates,
+    add_member,
+    least_loaded,
+    least_member,
+)
 from skewless.placement.grouping.pkg import less_loaded_of_two
 
 Floats = npt.NDArray[np.float64]
-Members = npt.NDArray[np.int32]
 
 _kernel = numba.njit(cache=True, nogil=True)
+
+
+class _Window(NamedTuple):
+    """The last keys of the stream, in a ring, and how often each is in it. `rows` has the counter
+    of each of the `keys`, which are a hash table; `free_rows` lists, from `used` on, the counters
+    that nobody has."""
+
+    ring: UInts
+    seen: Ints
+    used: Ints
+    keys: UInts
+    rows: Ints
+    free_rows: Ints
+    counts: Ints
+
+    @staticmethod
+    def of(state: State) -> _Window:
+        return _Window(
+            ring=state["window"],
+            seen=state["seen"],
+            used=state["used_rows"],
+            keys=state["keys"],
+            rows=state["rows"],
+            free_rows=state["row_stack"],
+            counts=state["counts"],
+        )
 
 
 @dataclass(frozen=True)
@@ -95,13 +125,20 @@ class PdStream(Grouping):
             "rows": np.full(places, FREE, np.int64),
             "row_stack": np.arange(window + 1),  # from `used_rows` on: rows that are free
             "counts": np.zeros(window + 1, np.int64),
-            "sizes": np.zeros(window + 1, np.int64),
-            "marks": np.zeros((window + 1, 2), np.int64),
-            "members": np.zeros((window + 1, instances), np.int32),
+            **Candidates.fresh(window + 1, instances),
         }
 
     def _route(self, state: State, keys: UInts, targets: Targets) -> None:
-        _route_by_popularity(keys, targets, *state.values())
+        _route_by_popularity(
+            keys,
+            targets,
+            state["loads"],
+            state["salts"],
+            state["limits"],
+            state["mark"],
+            _Window.of(state),
+            Candidates.of(state),
+        )
 
 
 class PdStreamGrouper(Grouper):
@@ -163,61 +200,56 @@ def _search_probabilities(log_ways: Floats, expected: float, epsilon: float) -> 
 @_kernel
 def _slide(
     key: np.uint64,
-    window: UInts,
+    ring: UInts,
     seen: Ints,
-    used_rows: Ints,
+    used: Ints,
     keys: UInts,
     rows: Ints,
-    row_stack: Ints,
+    free_rows: Ints,
     counts: Ints,
     sizes: Ints,
 ) -> int:
-    """Take a key into the window, and the oldest out of it; the row of the key's counter."""
+    """Take a key into the window, and the oldest out of it; the row of the key's counter. A new
+    row has no candidates."""
     place = place_of(keys, rows, key)
     if rows[place] == FREE:
-        row = row_stack[used_rows[0]]
-        used_rows[0] += 1
+        row = free_rows[used[0]]
+        used[0] += 1
         keys[place], rows[place] = key, row
         counts[row], sizes[row] = 0, 0
     row = rows[place]
     counts[row] += 1
-    at = seen[0] % len(window)
-    if seen[0] >= len(window):
-        place = place_of(keys, rows, window[at])
+    at = seen[0] % len(ring)
+    if seen[0] >= len(ring):
+        place = place_of(keys, rows, ring[at])
         leaving = rows[place]
         counts[leaving] -= 1
         if counts[leaving] == 0:
             remove(keys, rows, place)
-            used_rows[0] -= 1
-            row_stack[used_rows[0]] = leaving
-    window[at] = key
+            used[0] -= 1
+            free_rows[used[0]] = leaving
+    ring[at] = key
     seen[0] += 1
     return int(row)
 
 
 @_kernel
 def _route_by_popularity(
-    keys_in: UInts,
+    stream: UInts,
     targets: Targets,
     loads: Ints,
     salts: UInts,
     limits: Ints,
     mark: Ints,
-    window: UInts,
-    seen: Ints,
-    used_rows: Ints,
-    keys: UInts,
-    rows: Ints,
-    row_stack: Ints,
-    counts: Ints,
-    sizes: Ints,
-    marks: Ints,
-    members: Members,
+    window: _Window,
+    candidates: Candidates,
 ) -> None:
     n = len(loads)
-    for i in range(len(keys_in)):
-        key = keys_in[i]
-        row = _slide(key, window, seen, used_rows, keys, rows, row_stack, counts, sizes)
+    ring, seen, used, keys, rows, free_rows, counts = window
+    sizes, marks, members = candidates
+    for i in range(len(stream)):
+        key = stream[i]
+        row = _slide(key, ring, seen, used, keys, rows, free_rows, counts, sizes)
         if counts[row] == 1:
             target = less_loaded_of_two(key, loads, salts)
         else:

@@ -10,14 +10,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
+from typing import NamedTuple
 
 import numba
 import numpy as np
+import numpy.typing as npt
 
 from skewless.errors import ArgumentError
 from skewless.placement.grouping.base import Grouping, Ints, State, UInts, between, whole
 from skewless.placement.grouping.hash_table import FREE, capacity_for, place_of, remove
 from skewless.placement.grouping.least_loaded import least_loaded
+
+
+class Counters(NamedTuple):
+    """The counters of a stream's keys. `rows` has the counter of each of the `keys`, which are a
+    hash table; `holders` has the key of each counter, and `mark` knows the least of the `counts`.
+    A key is hot from the share `threshold` of the tuples `seen`. Kernels take it apart before they
+    loop, as every look into a structure costs."""
+
+    keys: UInts
+    rows: Ints
+    holders: UInts
+    counts: Ints
+    mark: Ints
+    seen: Ints
+    threshold: npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -50,7 +67,7 @@ class HotKeyGrouping(Grouping):
         return 1 / (5 * instances) if self.threshold is None else self.threshold
 
     def _fresh_counters(self, instances: int) -> State:
-        """What `observe` works on, in the order of its parameters, and what tells hot keys."""
+        """`Counters` that have seen nothing, as arrays of the state."""
         counters = self._counters(instances)
         places = capacity_for(counters)
         return {
@@ -63,10 +80,22 @@ class HotKeyGrouping(Grouping):
             "threshold": np.array([self._threshold(instances)]),
         }
 
+    @staticmethod
+    def _counters_of(state: State) -> Counters:
+        return Counters(
+            keys=state["keys"],
+            rows=state["rows"],
+            holders=state["holders"],
+            counts=state["counts"],
+            mark=state["counts_mark"],
+            seen=state["seen"],
+            threshold=state["threshold"],
+        )
+
 
 @numba.njit(cache=True, nogil=True)
 def observe(
-    key: np.uint64, keys: UInts, rows: Ints, holders: UInts, counts: Ints, counts_mark: Ints
+    key: np.uint64, keys: UInts, rows: Ints, holders: UInts, counts: Ints, mark: Ints
 ) -> tuple[np.int64, bool]:
     """Count a key; its row, and whether the row was another key's or nobody's before."""
     place = place_of(keys, rows, key)
@@ -74,7 +103,7 @@ def observe(
         row = rows[place]
         counts[row] += 1
         return row, False
-    row = least_loaded(counts, counts_mark)
+    row = least_loaded(counts, mark)
     if counts[row] > 0:
         remove(keys, rows, place_of(keys, rows, holders[row]))
         place = place_of(keys, rows, key)  # closing the gap may have moved it

@@ -6,13 +6,12 @@ from dataclasses import dataclass
 
 import numba
 import numpy as np
-import numpy.typing as npt
 
 from skewless.placement.grouping.base import Ints, State, Targets, UInts
 from skewless.placement.grouping.hashing import salts
 from skewless.placement.grouping.least_loaded import least_loaded
 from skewless.placement.grouping.pkg import less_loaded_of_two
-from skewless.placement.grouping.spacesaving import HotKeyGrouping, observe
+from skewless.placement.grouping.spacesaving import Counters, HotKeyGrouping, observe
 
 
 @dataclass(frozen=True)
@@ -34,26 +33,18 @@ class WChoices(HotKeyGrouping):
         }
 
     def _route(self, state: State, keys: UInts, targets: Targets) -> None:
-        _route_hot_anywhere(keys, targets, *state.values())
+        _route_hot_anywhere(
+            keys, targets, state["loads"], state["mark"], state["salts"], self._counters_of(state)
+        )
 
 
 @numba.njit(cache=True, nogil=True)
 def _route_hot_anywhere(
-    keys_in: UInts,
-    targets: Targets,
-    loads: Ints,
-    mark: Ints,
-    salts: UInts,
-    keys: UInts,
-    rows: Ints,
-    holders: UInts,
-    counts: Ints,
-    counts_mark: Ints,
-    seen: Ints,
-    threshold: npt.NDArray[np.float64],
+    stream: UInts, targets: Targets, loads: Ints, mark: Ints, salts: UInts, counters: Counters
 ) -> None:
-    for i in range(len(keys_in)):
-        key = keys_in[i]
+    keys, rows, holders, counts, counts_mark, seen, threshold = counters
+    for i in range(len(stream)):
+        key = stream[i]
         row, _ = observe(key, keys, rows, holders, counts, counts_mark)
         seen[0] += 1
         if counts[row] >= threshold[0] * seen[0]:

@@ -2,44 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
-from skewless.arrays.keys import is_key_type
 from skewless.arrays.types import KeyColumn, SideSpec
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator
+from skewless.operators.aggregate.accumulators.base import Accumulator
 from skewless.operators.aggregate.accumulators.distinct import ApproxDistinct
 from skewless.operators.aggregate.accumulators.extremes import Extreme
 from skewless.operators.aggregate.accumulators.named import NAMED, WITH_PARAMETER
-from skewless.operators.aggregate.operator import AggregateRuntime
-from skewless.operators.aggregate.spec import (
-    Accumulated,
-    Aggregate,
-    AggregateSpec,
-    Mode,
-    RowsArrived,
-)
+from skewless.operators.aggregate.operator import AggregateOperator
+from skewless.operators.aggregate.spec import Aggregate, AggregateSpec
 from skewless.operators.aggregate.windows import Window
-from skewless.placement.grouping import BatchAware, Grouping
-from skewless.spark.aggregate_driver import AggregateDriver, accumulated, results
-from skewless.spark.aggregate_task import ingest_task as _ingest_task
+from skewless.placement.grouping import Grouping
 from skewless.spark.arguments import columns
-from skewless.spark.exchange import ARRIVAL_SCHEMA, arrivals_task
-from skewless.spark.executor import BatchDriver
-from skewless.spark.result import Described, numbered, parallelism, parse_size
-from skewless.spark.sinks import Sink
+from skewless.spark.arguments.keys import parse_by
+from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Source
+from skewless.spark.arguments.times import check_null_times, parse_lates
+from skewless.spark.result import BELOW, Result, sizes
+from skewless.strategies import FAMILIES
 
-NULL_TIMES = ("error", "drop")
 AGGS = (
     '{"name": aggregate}, each one of "count", ("sum", "column"), ("quantile", "column", 0.95) or '
     "(sk.Accumulator, *columns); by name: " + ", ".join([*NAMED, *WITH_PARAMETER])
@@ -48,16 +36,17 @@ SLIDES_MAX = 1000
 
 
 def aggregate(
-    df: DataFrame,
+    df: Source,
     by: str | Sequence[str],
     aggs: Mapping[str, object],
     *,
     time: str | None = None,
-    window: object = None,
-    late: object = None,
-    grouping: Grouping | None = None,
+    window: Duration | tuple[Duration, Duration] | None = None,
+    late: Duration | None = None,
+    strategy: Grouping | Auto | None = None,
+    grouping: Grouping | Auto | None = None,
     instances: int | None = None,
-    on_null_time: str = "error",
+    on_null_time: ErrorOrDrop = "error",
 ) -> Aggregated:
     """Aggregate a stream (or a static DataFrame) by key and window of time, however hot a key is.
 
@@ -66,7 +55,8 @@ def aggregate(
     Parameters
     ----------
     df
-        A streaming DataFrame from any source, or a static one.
+        A streaming DataFrame from any source, or a static one; or the result of another operator,
+        which is then part of the same query.
     by
         The key columns: ``"hashtag"``, ``["country", "city"]``, or ``[]`` for one group of all
         rows. A null is a key of its own, as in `groupBy`.
@@ -85,10 +75,13 @@ def aggregate(
         How far rows may lie behind the latest: a window closes when the latest event time minus
         this passes its end. Longer waits for more stragglers, keeps more state and gives results
         later. Rows whose windows are all closed are dropped and counted. Default "0 seconds".
+        In a result nothing is late; it has none.
+    strategy
+        Who works on which rows; the results are the same. ``"auto"`` is ``sk.BatchAware()``.
+        Others: ``sk.PdStream()``, ``sk.PKG()``, ``sk.DChoices()``, ``sk.WChoices()``,
+        ``sk.DAGreedy()``, ``sk.Dalton()``, ``sk.KeyGrouping()``, ``sk.ShuffleGrouping()``.
     grouping
-        Who works on which rows; the results are the same. Default ``sk.BatchAware()``. Others:
-        ``sk.PdStream()``, ``sk.PKG()``, ``sk.DChoices()``, ``sk.WChoices()``, ``sk.DAGreedy()``,
-        ``sk.Dalton()``, ``sk.KeyGrouping()``, ``sk.ShuffleGrouping()``.
+        Another name of `strategy`.
     instances
         How many tasks work on a batch. Default: the session's parallelism.
     on_null_time
@@ -101,43 +94,29 @@ def aggregate(
     >>> trends = sk.aggregate(tweets, by="hashtag", aggs={"n": "count"}, time="at",
     ...                       window="1 minute", late="10 seconds")        # doctest: +SKIP
     """
-    if on_null_time not in NULL_TIMES:
-        raise ArgumentError("on_null_time", on_null_time, "'error' or 'drop'")
-    if grouping is not None and not isinstance(grouping, Grouping):
-        accepted = "a grouping: sk.BatchAware(), sk.PdStream(), sk.PKG(), sk.KeyGrouping(), …"
-        raise ArgumentError("grouping", grouping, accepted)
-    this = columns.Input(df, "df")
-    keys = _parse_by(this, by)
+    drop_null_times = check_null_times(on_null_time)
+    if strategy is not None and grouping is not None:
+        raise ArgumentError("grouping", grouping, "left out where `strategy` is given")
+    argument = "strategy" if grouping is None else "grouping"
+    chosen: Grouping = FAMILIES["aggregate"].choose(strategy or grouping, argument)
+    [this] = columns.inputs_of(df=df)
+    keys = parse_by(this, by)
     windows, late_us, time_index = _parse_times(this, time, window, late)
     parsed = _parse_aggs(this, aggs)
     _refuse_names_twice(this, keys, parsed, windows)
     needed = _needed(keys, time_index, parsed)
-    spec = _spec(this, needed, keys, time_index, late_us, parsed, windows, on_null_time)
+    spec = _spec(this, needed, keys, time_index, late_us, parsed, windows, drop_null_times)
     schema = _schema(this, keys, time_index, parsed, windows)
-    names = tuple(needed)
-    count = parse_size("instances", instances)
-    return Aggregated(df, schema, (), spec, schema, names, grouping or BatchAware(), count)
+    count = sizes(instances=instances)["instances"]
+
+    def make(cores: int, mode: str | None) -> AggregateOperator:
+        changing = mode == "update" or (windows is None and mode != BELOW)
+        return AggregateOperator(spec, chosen, count or cores, "update" if changing else "append")
+
+    return Aggregated((df,), (tuple(needed),), make, schema, windowed=windows is not None)
 
 
 Parsed = list[tuple[str, Accumulator, tuple[int, ...]]]
-
-
-def _parse_by(this: columns.Input, by: object) -> list[int]:
-    names = [by] if isinstance(by, str) else by
-    if not isinstance(names, list | tuple):
-        raise ArgumentError("by", by, 'a column "k", several ["k1", "k2"], or [] for all rows')
-    indices = [this.index(name, "by") for name in names]
-    for index in indices:
-        if indices.count(index) > 1:
-            raise ArgumentError("by", by, f"each column once; twice in it: {this.names[index]}")
-        if not is_key_type(this.type_of(index)):
-            accepted = (
-                "columns of boolean, integer, decimal, float, double, string, binary, date, time "
-                "or timestamp; use the fields of a struct"
-            )
-            raise ColumnError("by", this.told(index), accepted)
-        columns.refuse_collation(this, index, "by")
-    return indices
 
 
 def _parse_times(
@@ -158,8 +137,8 @@ def _parse_times(
         raise ArgumentError("window", window, accepted)
     if time is None:
         raise ArgumentError("time", time, "the event-time column, as there is a `window`")
-    late_us = 0 if late is None else parse_duration_us(late, "late")
-    return Window(size_us, slide_us), late_us, columns.resolve_time(this, time, "time")
+    [late_us] = parse_lates(late, [this], "a duration")
+    return Window(size_us, slide_us), late_us, this.time_index(time, "time")
 
 
 def _parse_aggs(this: columns.Input, aggs: object) -> Parsed:
@@ -194,8 +173,8 @@ def _parse_agg(
     except ValueError as error:
         if isinstance(error, ArgumentError):
             raise
-        told = ", ".join(this.told(i) for i in indices)
-        raise ColumnError(argument, told, str(error)) from error
+        described = ", ".join(this.described(i) for i in indices)
+        raise ColumnError(argument, described, str(error)) from error
     if isinstance(bound, Extreme | ApproxDistinct):  # these compare values, by their bytes
         for i in indices:
             columns.refuse_collation(this, i, argument)
@@ -228,7 +207,7 @@ def _spec(
     late_us: int,
     parsed: Parsed,
     window: Window | None,
-    on_null_time: str,
+    drop_null_times: bool,
 ) -> AggregateSpec:
     at = {index: place for place, index in enumerate(needed)}
     fields = [pa.field(this.names[i], this.type_of(i)) for i in needed]
@@ -240,7 +219,7 @@ def _spec(
         late_us,
     )
     aggregates = tuple(Aggregate(n, a, tuple(at[i] for i in used)) for n, a, used in parsed)
-    return AggregateSpec(side, aggregates, window, on_null_time == "drop")
+    return AggregateSpec(side, aggregates, window, drop_null_times)
 
 
 def _schema(
@@ -264,57 +243,32 @@ def _schema(
     return StructType(fields)
 
 
-@dataclass(frozen=True)
-class Aggregated(Described):
+@dataclass(frozen=True, eq=False, repr=False)
+class Aggregated(Result):
     """An aggregation that is described but not running: write it with `writeStream`, or, when the
-    input is static, take the result with `toDF`."""
+    input is static, take the result with `dataframe`."""
 
-    spec: AggregateSpec
-    result_schema: StructType
-    needed: tuple[int, ...]
-    grouping: Grouping
-    instances: int | None
+    windowed: bool = False
 
     output_modes: ClassVar[tuple[str, ...]] = ("append", "update")
-    output_modes_told: ClassVar[str] = (
+    output_modes_text: ClassVar[str] = (
         "'append' (a group comes when its window closes) or 'update' (whenever it has changed)"
     )
 
-    def _mode(self, mode: str | None) -> Mode:
-        if self.spec.window is None:
-            if mode == "append":
-                accepted = "'update', as there is no `window` that could close"
-                raise ArgumentError("outputMode", mode, accepted)
-            return "update"
-        return "update" if mode == "update" else "append"
+    def output_mode(self, mode: str | None) -> str:
+        if self.windowed:
+            return mode or "append"
+        if mode == "append":
+            accepted = "'update', as there is no `window` that could close"
+            raise ArgumentError("outputMode", mode, accepted)
+        return "update"
 
-    def _count(self) -> int:
-        return self.instances or parallelism(self.sparkSession)
-
-    def arrivals(self, root: str) -> DataFrame:
-        """The first step of a batch: rows stored by who works on them. It uses no more tasks than
-        the session can run at once: more would only make more files."""
-        frame = numbered(self.frame).select(*(f"c{i}" for i in self.needed))
-        count = self._count()
-        function = arrivals_task(
-            self.spec.input.schema, partial(_ingest_task, self.spec, self.grouping, count, root)
+    @property
+    def refused_below(self) -> str | None:
+        if self.windowed or not self.isStreaming:
+            return None
+        return (
+            "a result whose rows never change. An aggregation without `window` gives totals that "
+            'each batch changes (output mode "update"): give it a `window`, so that a group comes '
+            "once, when its window closes"
         )
-        tasks = parallelism(self.sparkSession)
-        return frame.coalesce(tasks).mapInArrow(function, ARRIVAL_SCHEMA)
-
-    def runtime(self, root: str, mode: Mode, **options: Any) -> AggregateRuntime:
-        return AggregateRuntime(root, self.spec, self.grouping, self._count(), mode, **options)
-
-    def driver(self, root: str, sink: Sink, mode: str | None, **keeping: int) -> BatchDriver:
-        runtime = self.runtime(root, self._mode(mode), **keeping)
-        return AggregateDriver(runtime, sink, self.result_schema, self.steps)
-
-    def _whole_result(self, root: str) -> DataFrame:
-        runtime = self.runtime(root, "append", to_the_end=True)
-        runtime.open()
-        arrived = [RowsArrived.from_json(json.loads(r[0])) for r in self.arrivals(root).collect()]
-        session = self.sparkSession
-        plan = runtime.plan(0, arrived)
-        told: list[Accumulated] = accumulated(session, self.spec, plan)
-        finishing = runtime.finish_plan(plan, arrived, told)
-        return self.shaped(results(session, self.spec, finishing, self.result_schema))

@@ -18,7 +18,7 @@ from skewless.arrays.types import BandColumn, KeyColumn, SideSpec
 from skewless.conditions import Band
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
-from skewless.operators.pair import OutputColumn
+from skewless.spark.result import Result
 
 DAY_US = 86_400_000_000
 BAND_WIDTH_MAX = 1 << 61
@@ -32,13 +32,18 @@ Condition = tuple[str, str] | Band
 
 
 class Input:
-    """One input of a join, with its columns by number."""
+    """One input of an operator, a DataFrame or another operator's result: its columns by number."""
 
-    def __init__(self, frame: DataFrame, argument: str) -> None:
-        if not hasattr(frame, "mapInArrow") or not hasattr(frame, "schema"):
-            raise ArgumentError(argument, type(frame).__name__, "a Spark DataFrame")
-        self.frame, self.argument = frame, argument
-        self.fields = frame.schema.fields
+    def __init__(self, source: DataFrame | Result, argument: str) -> None:
+        is_frame = hasattr(type(source), "mapInArrow") and hasattr(type(source), "schema")
+        if not is_frame and not isinstance(source, Result):
+            accepted = "a Spark DataFrame, or the result of another operator"
+            raise ArgumentError(argument, type(source).__name__, accepted)
+        self.source, self.argument = source, argument
+        self.is_result = isinstance(source, Result)
+        if isinstance(source, Result) and source.refused_below is not None:
+            raise ArgumentError(argument, source, source.refused_below)
+        self.fields = source.schema.fields
         self.names = [f.name for f in self.fields]
         lowered = [n.lower() for n in self.names]
         twice = sorted({n for n in self.names if lowered.count(n.lower()) > 1})
@@ -47,11 +52,15 @@ class Input:
                 argument, self.names, f"a DataFrame with unambiguous columns; twice in it: {twice}"
             )
         try:
-            self.schema = to_arrow_schema(frame.schema, timezone="UTC")
+            self.schema = to_arrow_schema(source.schema, timezone="UTC")
         except Exception as error:
             raise ColumnError(
                 argument, self.names, f"a DataFrame whose columns Arrow can hold ({error})"
             ) from error
+
+    @property
+    def every_column(self) -> tuple[int, ...]:
+        return tuple(range(len(self.names)))
 
     @property
     def plain_schema(self) -> pa.Schema:
@@ -67,11 +76,48 @@ class Input:
                 return i
         raise ColumnError(argument, name, f"a column of `{self.argument}`: {', '.join(self.names)}")
 
+    def time_index(self, name: object, argument: str) -> int:
+        """The number of an event-time column."""
+        if name is None:
+            raise ArgumentError(
+                argument, name, "the event-time column (only within=sk.UNBOUNDED can do without)"
+            )
+        index = self.index(name, argument)
+        if not pt.is_timestamp(self.type_of(index)):
+            hint = ""
+            if pt.is_struct(self.type_of(index)):
+                hint = f': take one of its fields first, .withColumn("…", F.col("{name}.…"))'
+            accepted = f"a timestamp or timestamp_ntz column{hint}"
+            raise ColumnError(argument, self.described(index), accepted)
+        if isinstance(self.source, Result) and self.names[index] not in self._with_watermark():
+            known = ", ".join(self._with_watermark()) or "none"
+            accepted = (
+                f"a column of `{self.argument}` that has a watermark. A result has one for the "
+                "event times of its inputs, as long as they are bounded and only renamed or moved, "
+                f"not computed anew. Here: {known}"
+            )
+            raise ColumnError(argument, self.described(index), accepted)
+        return index
+
+    def _with_watermark(self) -> tuple[str, ...]:
+        return self.source.event_times.columns if isinstance(self.source, Result) else ()
+
     def type_of(self, index: int) -> pa.DataType:
         return self.schema.field(index).type
 
-    def told(self, index: int) -> str:
+    def described(self, index: int) -> str:
         return f"{self.names[index]} ({self.fields[index].dataType.simpleString()})"
+
+
+def inputs_of(**sources: DataFrame | Result) -> list[Input]:
+    """The inputs of an operator by argument, either all streams or all static."""
+    inputs = [Input(source, argument) for argument, source in sources.items()]
+    streaming = [bool(this.source.isStreaming) for this in inputs]
+    if len(set(streaming)) > 1:
+        odd = inputs[streaming.index(False)].argument
+        other = "the other input is" if len(inputs) == 2 else "another input is"
+        raise ArgumentError(odd, "a static DataFrame", f"streaming, as {other}")
+    return inputs
 
 
 def parse_on(on: object) -> list[Condition]:
@@ -119,7 +165,7 @@ def _key_type(left: Input, a: int, right: Input, b: int) -> pa.DataType:
     if common is None or not is_key_type(common):
         raise ColumnError(
             "on",
-            f"{left.told(a)} with {right.told(b)}",
+            f"{left.described(a)} with {right.described(b)}",
             "columns of types that compare: both the same of boolean, integer, decimal, float, "
             "double, string, binary, date, timestamp, timestamp_ntz, time or day-time interval, or "
             "numbers of one family. Cast one of them, or use the fields of a struct",
@@ -132,7 +178,7 @@ def refuse_collation(this: Input, index: int, argument: str) -> None:
     plain = (None, "UTF8_BINARY")
     if isinstance(kind, StringType) and getattr(kind, "collation", None) not in plain:
         accepted = "strings compared by their bytes (collation UTF8_BINARY)"
-        raise ColumnError(argument, this.told(index), accepted)
+        raise ColumnError(argument, this.described(index), accepted)
 
 
 def _common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:
@@ -169,7 +215,7 @@ def _band_type(
     if common is None or not numeric:
         raise ColumnError(
             "on",
-            f"band of {left.told(a)} with {right.told(b)}",
+            f"band of {left.described(a)} with {right.described(b)}",
             "two numeric columns, two timestamps of one kind, or two dates",
         )
     return common, _number_width(common, band.width)
@@ -195,52 +241,6 @@ def _number_width(kind: pa.DataType, width: object) -> int | float | Decimal:
         whole: int = math.floor(number)
         return whole
     return float(number) if pt.is_floating(kind) else Decimal(str(number))
-
-
-def resolve_time(this: Input, name: object, argument: str) -> int:
-    """The number of an event-time column."""
-    if name is None:
-        raise ArgumentError(
-            argument, name, "the event-time column (only within=sk.UNBOUNDED can do without)"
-        )
-    index = this.index(name, argument)
-    if not pt.is_timestamp(this.type_of(index)):
-        raise ColumnError(argument, this.told(index), "a timestamp or timestamp_ntz column")
-    return index
-
-
-def output_columns(
-    left: Input, right: Input, conditions: Sequence[Condition], suffixes: object
-) -> tuple[OutputColumn, ...]:
-    """Left's columns, then right's; a key joined under one name appears once."""
-    if (
-        not isinstance(suffixes, tuple | list)
-        or len(suffixes) != 2
-        or not all(isinstance(s, str) for s in suffixes)
-    ):
-        raise ArgumentError("suffixes", suffixes, 'two strings, such as ("", "_right")')
-    merged = {
-        right.index(c[1], "on")
-        for c in conditions
-        if not isinstance(c, Band) and c[0].lower() == c[1].lower()
-    }
-    kept = [i for i in range(len(right.names)) if i not in merged]
-    merged_names = {right.names[i].lower() for i in merged}
-    shared = {n.lower() for n in left.names} & {right.names[i].lower() for i in kept}
-    shared -= merged_names
-
-    def named(name: str, suffix: str) -> str:
-        return name + suffix if name.lower() in shared else name
-
-    columns = [OutputColumn("left", i, named(n, suffixes[0])) for i, n in enumerate(left.names)]
-    columns += [OutputColumn("right", i, named(right.names[i], suffixes[1])) for i in kept]
-    names = [c.name.lower() for c in columns]
-    twice = sorted({c.name for c in columns if names.count(c.name.lower()) > 1})
-    if twice:
-        raise ColumnError(
-            "suffixes", tuple(suffixes), f"such that no output column appears twice: {twice}"
-        )
-    return tuple(columns)
 
 
 def side_spec(

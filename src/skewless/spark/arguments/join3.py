@@ -2,80 +2,82 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql.types import StructField, StructType
-
-from skewless.conditions import Band, Equal
-from skewless.durations import format_duration_us
-from skewless.errors import ArgumentError, ColumnError
+from skewless.conditions import UNBOUNDED, Band, Equal
+from skewless.errors import ArgumentError
 from skewless.operators.pair import JoinSpec
-from skewless.operators.three_way.ingest import ingest_stream
-from skewless.operators.three_way.operator import ThreeRuntime
+from skewless.operators.three_way.operator import ThreeWayOperator
 from skewless.operators.three_way.spec import (
     NAMES,
     STREAMS,
     Edge,
     OutputColumn,
     Stream,
-    StreamArrival,
     ThreeSpec,
 )
-from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree
+from skewless.operators.three_way.strategies import ThreeStrategy, Tree
 from skewless.spark.arguments import columns
-from skewless.spark.arguments.times import parse_bounds, parse_lates
-from skewless.spark.exchange import ARRIVAL_SCHEMA, arrivals_task
-from skewless.spark.executor import BatchDriver
-from skewless.spark.join3_driver import ThreeWayDriver, pairs_made, triples_of
-from skewless.spark.result import Described, numbered, parallelism, parse_size
-from skewless.spark.sinks import Sink
+from skewless.spark.arguments.kinds import Auto, Condition, ErrorOrDrop, Late, Source, Within
+from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
+from skewless.spark.arguments.times import (
+    check_null_times,
+    parse_bounds,
+    parse_lates,
+    resolve_times,
+    time_names,
+)
+from skewless.spark.result import Result, sizes
+from skewless.strategies import FAMILIES
 
-BOUND_FORMS = "a duration, (lower, upper), or one per pair"
-NULL_TIMES = ("error", "drop")
+SUFFIXES = ("_r", "_s", "_t")
+BOUND_FORMS = "a duration, (lower, upper), sk.UNBOUNDED, or one per pair"
 ON_FORM = (
     'conditions between two inputs each, such as [sk.equal("r.k", "s.k"), sk.band("s.x", "t.x", 5)]'
 )
-Condition = tuple[int, int, columns.Condition]  # of two streams, the lower number first
+Linked = tuple[int, int, columns.Condition]  # of two streams, the lower number first
 
 
 def join3(
-    r: DataFrame,
-    s: DataFrame,
-    t: DataFrame,
+    r: Source,
+    s: Source,
+    t: Source,
     on: Sequence[Equal | Band],
     *,
-    times: Sequence[str],
-    within: object,
-    late: object = None,
-    where: str | Column | None = None,
-    strategy: ThreeStrategy | str = "auto",
+    time: str | Sequence[str] | None = None,
+    times: Sequence[str] | None = None,
+    within: Within | Mapping[str, Within],
+    late: Late | None = None,
+    where: Condition | None = None,
+    strategy: ThreeStrategy | Auto | None = None,
     instances: int | None = None,
-    suffixes: Sequence[str] = ("_r", "_s", "_t"),
-    on_null_time: str = "error",
+    suffixes: Sequence[str] = SUFFIXES,
+    on_null_time: ErrorOrDrop = "error",
 ) -> Joined3:
     """Join three streams (or three static DataFrames) at once.
 
     Parameters
     ----------
     r, s, t
-        Three streaming DataFrames from any source, or three static ones.
+        Three streaming DataFrames from any source, or three static ones; or results of other
+        operators, which are then part of the same query.
     on
         A list of ``sk.equal("r.a", "s.a")`` and ``sk.band("s.b", "t.b", 5)``, whose columns begin
         with the input they are of. The inputs must hang together: conditions between two pairs make
         a chain, between all three a cycle. A pair may have several conditions.
+    time
+        The event-time column: one name for all inputs, or one for each.
     times
-        The event-time column of each input.
+        Another name of `time`.
     within
         How far the times of two rows that have a condition may be apart: ``"1 minute"``, or
         ``(lower, upper)`` for the later input's time minus the earlier's, or one per pair,
-        ``{"rs": "1 minute", "st": ("0 seconds", "5 minutes")}``. Longer keeps more state.
+        ``{"rs": "1 minute", "st": ("0 seconds", "5 minutes")}``. Longer keeps more state;
+        ``sk.UNBOUNDED`` keeps all of it.
     late
         How far a row may lie behind the latest of its input, ``"1 minute"`` or one per input.
-        Later rows are dropped and counted. Default: "0 seconds".
+        Later rows are dropped and counted. Default: "0 seconds". In a result nothing is late.
     where
         A further SQL condition over the output columns.
     strategy
@@ -93,36 +95,31 @@ def join3(
 
     >>> deals = sk.join3(streamers, purchases, users,
     ...                  on=[sk.equal("r.stream", "s.stream"), sk.equal("s.user", "t.user")],
-    ...                  times=("live_at", "bought_at", "seen_at"), within="1 minute")
+    ...                  time=("live_at", "bought_at", "seen_at"), within="1 minute")
     ... # doctest: +SKIP
     """
-    if on_null_time not in NULL_TIMES:
-        raise ArgumentError("on_null_time", on_null_time, "'error' or 'drop'")
-    inputs = _inputs((r, s, t))
+    drop_null_times = check_null_times(on_null_time)
+    inputs = columns.inputs_of(r=r, s=s, t=t)
     conditions = _parse_on(inputs, on)
     _refuse_other_shapes(conditions)
-    spec = _spec(inputs, conditions, times, within, late, suffixes, on_null_time)
-    schema = StructType(
-        [StructField(c.name, inputs[c.stream].fields[c.index].dataType) for c in spec.output]
-    )
-    how = _parse_strategy(strategy, spec)
-    count = parse_size("instances", instances)
-    joined = Joined3(r, schema, (), (r, s, t), spec, schema, how, count)
+    named = named_columns(inputs, suffixes, SUFFIXES, merged_keys(conditions))
+    output = tuple(OutputColumn(c.input, c.index, c.name) for c in named)
+    when = _parse_times(inputs, time, times)
+    spec = _spec(inputs, conditions, when, within, late, output, drop_null_times)
+    chosen = _parse_strategy(strategy, spec)
+    count = sizes(instances=instances)["instances"]
+
+    def make(cores: int, mode: str | None) -> ThreeWayOperator:
+        return ThreeWayOperator(spec, chosen, count or cores)
+
+    taken = tuple(this.every_column for this in inputs)
+    joined = Joined3((r, s, t), taken, make, struct_of(inputs, named))
     return joined if where is None else joined.where(where)
 
 
-def _inputs(frames: tuple[DataFrame, DataFrame, DataFrame]) -> list[columns.Input]:
-    inputs = [columns.Input(frame, name) for frame, name in zip(frames, NAMES, strict=True)]
-    streaming = [bool(frame.isStreaming) for frame in frames]
-    if len(set(streaming)) > 1:
-        odd = NAMES[streaming.index(False)]
-        raise ArgumentError(odd, "a static DataFrame", "streaming, as another input is")
-    return inputs
-
-
-def _parse_on(inputs: list[columns.Input], on: object) -> list[Condition]:
+def _parse_on(inputs: list[columns.Input], on: object) -> list[Linked]:
     items = on if isinstance(on, list | tuple) else [on]
-    found: list[Condition] = []
+    found: list[Linked] = []
     for item in items:
         if not isinstance(item, Equal | Band):
             raise ArgumentError("on", on, ON_FORM)
@@ -148,26 +145,26 @@ def _column(inputs: list[columns.Input], name: object) -> tuple[int, str]:
     return stream, rest
 
 
-def _refuse_other_shapes(conditions: list[Condition]) -> None:
+def _refuse_other_shapes(conditions: list[Linked]) -> None:
     if len({(a, b) for a, b, _ in conditions}) < 2:
         accepted = (
             "conditions that link all three inputs, as a chain (two pairs) or a cycle (three "
             f"pairs). Understood was:\n{drawing(conditions)}\n"
         )
-        raise ArgumentError("on", [_told(c) for c in conditions], accepted)
+        raise ArgumentError("on", [_written(c) for c in conditions], accepted)
 
 
-def drawing(conditions: Sequence[Condition]) -> str:
+def drawing(conditions: Sequence[Linked]) -> str:
     """What joins which inputs, one line per pair."""
     lines = []
     for a, b in ((0, 1), (1, 2), (0, 2)):
-        mine = [_told(c) for c in conditions if (c[0], c[1]) == (a, b)]
+        mine = [_written(c) for c in conditions if (c[0], c[1]) == (a, b)]
         link = f"── {' and '.join(mine)} ──" if mine else "   (no condition)   "
         lines.append(f"    {NAMES[a]} {link} {NAMES[b]}")
     return "\n".join(lines)
 
 
-def _told(condition: Condition) -> str:
+def _written(condition: Linked) -> str:
     a, b, pair = condition
     if isinstance(pair, Band):
         return f"|{NAMES[a]}.{pair.left} - {NAMES[b]}.{pair.right}| <= {pair.width}"
@@ -176,42 +173,37 @@ def _told(condition: Condition) -> str:
 
 def _spec(
     inputs: list[columns.Input],
-    conditions: list[Condition],
-    times: object,
+    conditions: list[Linked],
+    times: list[int],
     within: object,
     late: object,
-    suffixes: object,
-    on_null_time: str,
+    output: tuple[OutputColumn, ...],
+    drop_null_times: bool,
 ) -> ThreeSpec:
-    time_columns = _parse_times(inputs, times)
-    lates = parse_lates(late, 3, "a duration, or three: (r, s, t)")
+    lates = parse_lates(late, inputs, "a duration, or three: (r, s, t)",
+                        unbounded=within is UNBOUNDED)  # fmt: skip
     pairs = sorted({(a, b) for a, b, _ in conditions})
     bounds = _parse_within(within, pairs)
     edges = []
     for a, b in pairs:
         mine = [c for x, y, c in conditions if (x, y) == (a, b)]
         keys_a, keys_b, bands_a, bands_b = columns.resolve_keys(inputs[a], inputs[b], mine)
-        left = columns.side_spec(inputs[a], keys_a, bands_a, time_columns[a], lates[a])
-        right = columns.side_spec(inputs[b], keys_b, bands_b, time_columns[b], lates[b])
+        left = columns.side_spec(inputs[a], keys_a, bands_a, times[a], lates[a])
+        right = columns.side_spec(inputs[b], keys_b, bands_b, times[b], lates[b])
         edges.append(Edge(a, b, JoinSpec(left, right, *bounds[a, b], ())))
-    r, s, t = (Stream(inputs[x].plain_schema, time_columns[x], lates[x]) for x in STREAMS)
-    output = _output_columns(inputs, conditions, suffixes)
-    return ThreeSpec((r, s, t), tuple(edges), output, on_null_time == "drop")
+    r, s, t = (Stream(inputs[x].plain_schema, times[x], lates[x]) for x in STREAMS)
+    return ThreeSpec((r, s, t), tuple(edges), output, drop_null_times)
 
 
-def _parse_times(inputs: list[columns.Input], times: object) -> list[int]:
-    if (
-        not isinstance(times, list | tuple)
-        or len(times) != 3
-        or any(name is None for name in times)
-    ):
-        raise ArgumentError("times", times, "the event-time columns of r, s and t")
-    found = [columns.resolve_time(this, n, "times") for this, n in zip(inputs, times, strict=True)]
-    kinds = {str(this.type_of(i)) for this, i in zip(inputs, found, strict=True)}
-    if len(kinds) > 1:
-        told = ", ".join(this.told(i) for this, i in zip(inputs, found, strict=True))
-        raise ArgumentError("times", told, "columns of one type; cast some of them")
-    return found
+def _parse_times(inputs: list[columns.Input], time: object, times: object) -> list[int]:
+    if time is not None and times is not None:
+        raise ArgumentError("times", times, "left out where `time` is given")
+    argument = "time" if times is None else "times"
+    given = time if times is None else times
+    some = given if isinstance(given, tuple | list) else [given]
+    if any(name is None for name in some):
+        raise ArgumentError("times", given, "the event-time columns of r, s and t")
+    return resolve_times(inputs, time_names(inputs, given, {}, argument))
 
 
 def _parse_within(
@@ -229,112 +221,29 @@ def _parse_within(
     return {names[name]: parse_bounds(value, BOUND_FORMS) for name, value in given.items()}
 
 
-def _output_columns(
-    inputs: list[columns.Input], conditions: list[Condition], suffixes: object
-) -> tuple[OutputColumn, ...]:
-    """All columns of r, s and t; one that equals a column of the same name of an earlier input is
-    left out, and names that are there several times get suffixes."""
-    if (
-        not isinstance(suffixes, tuple | list)
-        or len(suffixes) != 3
-        or not all(isinstance(suffix, str) for suffix in suffixes)
-    ):
-        raise ArgumentError("suffixes", suffixes, 'three strings, such as ("_r", "_s", "_t")')
-    merged = {
-        (b, pair[1].lower())
-        for a, b, pair in conditions
-        if not isinstance(pair, Band) and pair[0].lower() == pair[1].lower()
-    }
-    kept = [
-        (x, i, name)
-        for x in STREAMS
-        for i, name in enumerate(inputs[x].names)
-        if (x, name.lower()) not in merged
-    ]
-    lowered = [name.lower() for _, _, name in kept]
-    output = tuple(
-        OutputColumn(x, i, name + suffixes[x] if lowered.count(name.lower()) > 1 else name)
-        for x, i, name in kept
-    )
-    names = [c.name.lower() for c in output]
-    twice = sorted({c.name for c in output if names.count(c.name.lower()) > 1})
-    if twice:
-        accepted = f"such that no output column appears twice: {twice}"
-        raise ColumnError("suffixes", tuple(suffixes), accepted)
-    return output
-
-
 def _parse_strategy(strategy: object, spec: ThreeSpec) -> ThreeStrategy:
-    if strategy == "auto":
-        return AutoThree()
-    if not isinstance(strategy, ThreeStrategy):
-        accepted = "'auto', sk.TriJoin(packing=True) or sk.Tree(order=None)"
-        raise ArgumentError("strategy", strategy, accepted)
-    if isinstance(strategy, Tree) and strategy.order is not None:
-        a, b = (NAMES.index(name) for name in strategy.order[:2])
+    chosen: ThreeStrategy = FAMILIES["join3"].choose(strategy)
+    if isinstance(chosen, Tree) and chosen.order is not None:
+        a, b = (NAMES.index(name) for name in chosen.order[:2])
         if spec.edge(a, b) is None:
             linked = ", ".join(e.name for e in spec.edges)
             accepted = f"begun with two inputs that have a condition: one of {linked}"
-            raise ArgumentError("order", strategy.order, accepted)
-    return strategy
+            raise ArgumentError("order", chosen.order, accepted)
+    return chosen
 
 
-@dataclass(frozen=True)
-class Joined3(Described):
+@dataclass(frozen=True, eq=False, repr=False)
+class Joined3(Result):
     """A three-way join that is described but not running: write it with `writeStream`, or, when the
-    inputs are static, take the result with `toDF`."""
-
-    frames: tuple[DataFrame, DataFrame, DataFrame]
-    spec: ThreeSpec
-    match_schema: StructType
-    strategy: ThreeStrategy
-    instances: int | None
-
-    output_modes_told = "'append': a join only ever adds rows"
+    inputs are static, take the result with `dataframe`."""
 
     def __str__(self) -> str:
         """The inputs, and what joins them."""
+        operator = self.make(1, None)
+        assert isinstance(operator, ThreeWayOperator)
         lines = []
-        for edge in self.spec.edges:
+        for edge in operator.spec.edges:
             two = edge.pair.fingerprint()
-            bounds = [format_duration_us(us) for us in (edge.pair.lower_us, edge.pair.upper_us)]
             lines.append(f"{NAMES[edge.a]} ── {two['left keys']} with {two['right keys']}, "
-                         f"{' to '.join(bounds)} ── {NAMES[edge.b]}")  # fmt: skip
+                         f"{two['within']} ── {NAMES[edge.b]}")  # fmt: skip
         return "\n".join(lines)
-
-    def arrivals(self, root: str) -> DataFrame:
-        """The first step of a batch: all inputs sorted and stored. An input uses no more tasks than
-        the session can run at once: more would only make more files."""
-        tasks = parallelism(self.sparkSession)
-        r, s, t = (
-            numbered(frame)
-            .coalesce(tasks)
-            .mapInArrow(
-                arrivals_task(
-                    self.spec.streams[x].schema,
-                    partial(ingest_stream, spec=self.spec, stream=x, root=root),
-                ),
-                ARRIVAL_SCHEMA,
-            )
-            for x, frame in enumerate(self.frames)
-        )
-        return r.unionAll(s).unionAll(t)
-
-    def runtime(self, root: str, **options: int) -> ThreeRuntime:
-        instances = self.instances or parallelism(self.sparkSession)
-        return ThreeRuntime(root, self.spec, self.strategy, instances, **options)
-
-    def driver(self, root: str, sink: Sink, mode: str | None, **keeping: int) -> BatchDriver:
-        runtime = self.runtime(root, **keeping)
-        return ThreeWayDriver(runtime, sink, self.match_schema, self.steps)
-
-    def _whole_result(self, root: str) -> DataFrame:
-        runtime = self.runtime(root)
-        runtime.open()
-        session = self.sparkSession
-        arrived = [StreamArrival.from_json(json.loads(r[0])) for r in self.arrivals(root).collect()]
-        plan = runtime.plan(0, arrived)
-        if runtime.has_first_step(plan):
-            plan = runtime.with_pairs(plan, pairs_made(session, self.spec, plan, self.strategy))
-        found = triples_of(session, self.spec, plan, self.strategy, self.match_schema)
-        return self.shaped(found)

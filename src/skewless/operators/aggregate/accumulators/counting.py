@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from skewless.errors import DataError
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator, Groups, State, Types
+from skewless.operators.aggregate.accumulators.base import Accumulator, Groups, State, Types
 from skewless.operators.aggregate.accumulators.reduce import counts_of, fold, without_nulls
 
 NUMBERS = "a numeric column"

@@ -20,7 +20,7 @@ import pyarrow as pa
 from skewless.arrays.keys import hash_keys, is_key_type
 from skewless.arrays.types import KeyColumn, SideSpec, UInts
 from skewless.errors import ArgumentError
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator, Groups, State, Types
+from skewless.operators.aggregate.accumulators.base import Accumulator, Groups, State, Types
 from skewless.operators.aggregate.accumulators.reduce import (
     as_lists,
     counts_of,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator, Groups, State
+from skewless.operators.aggregate.accumulators.base import Accumulator, Groups, State
 from skewless.operators.aggregate.accumulators.reduce import counts_of, fold, without_nulls
 
 ORDERED = "a column of numbers, strings, binary, dates, times or booleans"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pyarrow as pa
 
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator
+from skewless.operators.aggregate.accumulators.base import Accumulator
 from skewless.operators.aggregate.accumulators.counting import Count, Mean, Variance, sum_of
 from skewless.operators.aggregate.accumulators.distinct import ApproxDistinct
 from skewless.operators.aggregate.accumulators.extremes import largest_of, least_of

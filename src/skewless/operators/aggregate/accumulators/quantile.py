@@ -12,7 +12,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skewless.errors import ArgumentError
-from skewless.operators.aggregate.accumulators.accumulator import Accumulator, Groups, State, Types
+from skewless.operators.aggregate.accumulators.base import Accumulator, Groups, State, Types
 from skewless.operators.aggregate.accumulators.counting import doubles, numeric
 from skewless.operators.aggregate.accumulators.reduce import (
     as_lists,

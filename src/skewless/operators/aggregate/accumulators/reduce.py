@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.arrays.types import Ints
-from skewless.operators.aggregate.accumulators.accumulator import Groups
+from skewless.operators.aggregate.accumulators.base import Groups
 
 
 def begins_of(groups: Groups) -> Ints:

@@ -1,4 +1,4 @@
-"""Pairs are kept where that pays, dropped where it does not, and say why."""
+"""Pairs are materialized where that pays, dropped where it does not, and say why."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_pairs_are_dropped_when_they_become_many(tmp_path: Path) -> None:
     driver = ThreeDriver(tmp_path, spec, Setup(AutoThree(), 2))
     for n in range(11):
         driver.run(n, batch_of(spec, n, few=4, many=4_000))
-    assert driver.runtime.last.placement == {"kept": "pack-s-r"}
+    assert driver.state.facts == {"materialized": "s-r"}
     reports = [driver.run(n, batch_of(spec, n, 4, 30, t_rows=4)).report for n in range(11, 22)]
     dropped = [d for r in reports for d in r.decisions if d.kind == "drop pairs"]
     assert [d.reason for d in dropped] == ["no pairs pay any more"]

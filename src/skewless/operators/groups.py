@@ -104,3 +104,25 @@ def _codes(column: pa.Array, key: KeyColumn) -> list[npt.NDArray[np.generic]]:
         return list(words(column, kind))
     missing = column.is_null().to_numpy(zero_copy_only=False)
     return [missing, *words(column.fill_null(_some(kind)), kind)]
+
+
+def number_keys(hashes: UInts, columns: Sequence[pa.Array], side: SideSpec) -> UInts:
+    """A number per row, equal where the values of keys are; higher where hashes are."""
+    grouped = group_rows(hashes, np.zeros(len(hashes), np.int64), columns, side)
+    numbers = np.empty(len(hashes), np.uint64)
+    numbers[grouped.order] = grouped.groups
+    return numbers
+
+
+def share_hashes(hashes: UInts, columns: Sequence[pa.Array]) -> bool:
+    """Whether neighbours among sorted rows have equal hashes, but not equal keys."""
+    same = hashes[1:] == hashes[:-1]
+    for column in columns:
+        above, below = column.slice(0, max(len(column) - 1, 0)), column.slice(1)
+        alike = [pc.equal(above, below), pc.and_(above.is_null(), below.is_null())]
+        if pt.is_floating(column.type):
+            alike.append(pc.and_(pc.is_nan(above), pc.is_nan(below)))
+        known = [pc.fill_null(one, False).to_numpy(zero_copy_only=False) for one in alike]
+        if not np.logical_or.reduce(known)[same].all():
+            return True
+    return False

@@ -1,0 +1,162 @@
+"""The first row of each key within a bound of time, as an operator: one step a batch.
+
+A row is decided about when no earlier one can come any more: when the watermark has reached it.
+What was emitted is remembered as long as a row to come can be its duplicate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.arrays.sorting import sort_order
+from skewless.arrays.types import FAR_US, SideSpec, frozen
+from skewless.durations import format_duration_us
+from skewless.engine.operator import (
+    Arrival,
+    Batch,
+    Coordinator,
+    IngestContext,
+    Input,
+    Operator,
+    Outcome,
+    RunRef,
+    Step,
+)
+from skewless.engine.watermark import EventTimes
+from skewless.operators.deduplicate.work import KEPT, PENDING, DeduplicateWork
+from skewless.operators.groups import hash_groups, share_hashes
+from skewless.operators.ingesting import heavy_keys_of, in_pieces, usable_rows
+from skewless.state.commits import OperatorState
+from skewless.state.compaction import expired
+from skewless.state.files import Folder
+from skewless.state.rewriting import Layout
+from skewless.state.segments import Rows, times_of, write_segment
+
+ARRIVED = pa.field("__arrived", pa.int64(), nullable=False)  # ties go by batch, task and piece
+TIME = pa.field("__time", pa.int64(), nullable=False)
+
+
+@dataclass(frozen=True)
+class DeduplicateOperator(Operator):
+    """`side.keys` say which rows are duplicates; a null is a key, as in `dropDuplicates`."""
+
+    side: SideSpec
+    within_us: int
+    instances: int
+    drop_null_times: bool = False
+
+    kind: ClassVar[str] = "deduplicate"
+
+    @property
+    def inputs(self) -> tuple[Input, ...]:
+        side = self.side
+        return (
+            Input(PENDING, side.schema, side.time, side.late_us, self.drop_null_times, "input"),
+        )
+
+    def fingerprint(self) -> dict[str, str]:
+        names = self.side.schema.names
+        return {
+            "kind": "deduplication",
+            "columns": ", ".join(f"{f.name} {f.type}" for f in self.side.schema),
+            "by": ", ".join(f"{names[k.index]} as {k.type}" for k in self.side.keys),
+            "time": str(self.inputs[0].time_name),
+            "within": format_duration_us(self.within_us),
+        }
+
+    def output_schema(self) -> pa.Schema:
+        return self.side.schema
+
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
+        """Rows are emitted as they are, none before the watermark: only columns that can lie behind
+        the time itself lag as far."""
+        [times] = below
+        at = times.columns.index(str(self.inputs[0].time_name))
+        return EventTimes(times.columns, tuple(row[at] for row in times.behind_us),
+                          times.behind_us)  # fmt: skip
+
+    def layouts(self) -> dict[str, Layout]:
+        keys = [pa.field(f"key.{i}", k.type) for i, k in enumerate(self.side.keys)]
+        return {
+            PENDING: Layout(self.side.schema.append(ARRIVED), self.side.time),
+            KEPT: Layout(pa.schema([*keys, TIME]), len(keys)),
+        }
+
+    def ingest(
+        self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
+    ) -> Iterator[Arrival]:
+        batch = context.batch_id()
+        for piece, some in enumerate(in_pieces(batches)):
+            stamp = (batch << 31) + (context.task << 15) + min(piece, (1 << 15) - 1)
+            yield self._ingest_some(pa.concat_batches(some), stamp, context.folder)
+
+    def _ingest_some(self, arrived: pa.RecordBatch, stamp: int, folder: Folder) -> Arrival:
+        count, side = arrived.num_rows, self.side
+        usable = usable_rows(arrived, SideSpec(side.schema, (), (), side.time, side.late_us))
+        rows, dropped, time_max_us = usable.rows, usable.dropped, usable.time_max_us
+        if not rows.num_rows or (dropped and not self.drop_null_times):
+            return Arrival(PENDING, count, dropped=dropped, time_max_us=time_max_us)
+        hashes = hash_groups([rows.column(k.index) for k in side.keys], side, rows.num_rows)
+        times = times_of(rows.columns, side.time, rows.num_rows)
+        order = sort_order(frozen(hashes), frozen(times))
+        columns = [column.take(pa.array(order)) for column in rows.columns]
+        stored = Rows(hashes[order], times[order], columns)
+        collides = share_hashes(stored.hashes, [columns[k.index] for k in side.keys])
+        stamps = pa.array(np.full(len(order), stamp))
+        segment = write_segment(
+            folder, PENDING, self.layouts()[PENDING].schema,
+            Rows(stored.hashes, stored.times, [*columns, stamps]),
+            floor_us=-FAR_US, level=0, batch_id=-1,
+        )  # fmt: skip
+        return Arrival(
+            PENDING, count, (RunRef(segment),), dropped=dropped, time_max_us=time_max_us,
+            heavy_keys=heavy_keys_of(stored, side), detail={"collides": collides},
+        )  # fmt: skip
+
+    def coordinator(self, state: OperatorState | None, folder: Folder) -> Coordinator:
+        return DeduplicateCoordinator(self)
+
+
+@dataclass(frozen=True)
+class DeduplicateCoordinator(Coordinator):
+    operator: DeduplicateOperator
+
+    def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
+        """Decided rows are needed no more; kept ones as long as they can have duplicates."""
+        kept = max(watermark_us - self.operator.within_us, -FAR_US)
+        return {PENDING: watermark_us + 1, KEPT: kept}
+
+    def plan(self, batch: Batch) -> Step:
+        operator, layouts = self.operator, self.operator.layouts()
+        new, old = tuple(run.segment for run in batch.new_runs()), batch.state.segments
+        collides = bool(batch.state.facts.get("collides")) or any(
+            arrival.detail.get("collides") for arrival in batch.arrivals
+        )
+        until = FAR_US if batch.is_last else batch.next_watermark_us
+        return Step(
+            name="deduplicate",
+            instances=operator.instances,
+            work=DeduplicateWork(operator.side, operator.within_us, batch.watermark_us, until,
+                                 new, old, collides),
+            emits=True,
+            reads=(*old, *new),
+            layouts=layouts,
+            compaction=batch.compaction(layouts, self._keep_after_us(batch.watermark_us)),
+            must_finish=True,
+        )  # fmt: skip
+
+    def conclude(self, batch: Batch) -> Outcome:
+        new = [run.segment for run in batch.new_runs()]
+        alive = [*batch.old_after(batch.state.segments), *new, *batch.written()]
+        keep_after_us = self._keep_after_us(batch.next_watermark_us)
+        reports = batch.told()
+        return Outcome(
+            segments=tuple(s for s in alive if not expired(s, keep_after_us[s.side])),
+            facts={"collides": any(report.detail["collides"] for report in reports)},
+            loads=tuple(report.load for report in reports),
+        )

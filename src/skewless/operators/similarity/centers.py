@@ -1,0 +1,47 @@
+"""Rows and the centers of worksets: which is the nearest, and which sets can hold a partner."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from skewless.arrays.types import Floats, Ints, UInts
+from skewless.operators.similarity.points import Points, take
+from skewless.operators.similarity.worksets import Worksets
+
+if TYPE_CHECKING:
+    from skewless.operators.similarity.spec import SimilaritySpec
+
+SLACK = 1e-9  # relative: rounding must not rule a pair out
+ROWS_AT_ONCE = 4096
+
+
+def new_ids(count: int) -> UInts:
+    """Ids that no other task gives: worksets are made in many places at once."""
+    return np.frombuffer(b"".join(uuid.uuid4().bytes[:8] for _ in range(count)), np.uint64).copy()
+
+
+def nearest(spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Floats]:
+    """The nearest center of each row, and its distance."""
+    homes, distances = np.empty(len(points), np.int64), np.empty(len(points))
+    for begin in range(0, len(points), ROWS_AT_ONCE):
+        some = np.arange(begin, min(begin + ROWS_AT_ONCE, len(points)))
+        homes[some], distances[some] = spec.metric.nearest(take(points, some), worksets.centers)
+    return homes, distances
+
+
+def in_reach(spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Ints]:
+    """Which worksets can hold a row within the threshold of each row, by the triangle inequality:
+    (row, number of the workset)."""
+    bound = worksets.radius + spec.threshold
+    bound = bound + SLACK * (1 + bound)
+    found = []
+    for begin in range(0, len(points), ROWS_AT_ONCE):
+        some = np.arange(begin, min(begin + ROWS_AT_ONCE, len(points)))
+        rows, numbers = spec.metric.within(take(points, some), worksets.centers, bound)
+        found.append((rows + begin, numbers))
+    if not found:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    return np.concatenate([r for r, _ in found]), np.concatenate([n for _, n in found])

@@ -1,0 +1,76 @@
+"""`sk.deduplicate`: from arguments to a deduplication that can be started."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from skewless.arrays.types import KeyColumn
+from skewless.durations import parse_duration_us
+from skewless.operators.deduplicate.operator import DeduplicateOperator
+from skewless.spark.arguments import columns
+from skewless.spark.arguments.keys import parse_by
+from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Source
+from skewless.spark.arguments.naming import named_columns, struct_of
+from skewless.spark.arguments.times import check_null_times, parse_lates
+from skewless.spark.result import Result, sizes
+
+
+def deduplicate(
+    df: Source,
+    by: str | Sequence[str],
+    *,
+    time: str,
+    within: Duration,
+    late: Duration | None = None,
+    instances: int | None = None,
+    on_null_time: ErrorOrDrop = "error",
+) -> Deduplicated:
+    """The first row of each key within a bound of time, however hot the key is.
+
+    Parameters
+    ----------
+    df
+        A streaming DataFrame from any source, or a static one; or the result of another operator,
+        which is then part of the same query.
+    by
+        The columns that duplicates have in common: ``"id"``, ``["device", "sequence"]``, or ``[]``
+        for one key. A null is a key of its own, as in `dropDuplicates`.
+    time
+        The event-time column. The first row is the earliest; of equally early ones the one that
+        came first.
+    within
+        Rows up to this much later than the first are its duplicates. The next row after that is a
+        first row again. A longer bound remembers more keys.
+    late
+        How far rows may lie behind the latest. A row comes out when no earlier one can come any
+        more, so that longer also means later. Later rows are dropped and counted. Default
+        "0 seconds". In a result nothing is late; it has none.
+    instances
+        How many tasks work on a batch. Default: the session's parallelism.
+    on_null_time
+        ``"error"`` stops the query at a row without event time, ``"drop"`` drops and counts it.
+
+    >>> clicks = sk.deduplicate(clicks, by="click_id", time="at", within="10 minutes",
+    ...                         late="1 minute")                            # doctest: +SKIP
+    """
+    drop_null_times = check_null_times(on_null_time)
+    [this] = inputs = columns.inputs_of(df=df)
+    keys = [KeyColumn(i, this.type_of(i)) for i in parse_by(this, by)]
+    [late_us] = parse_lates(late, inputs, "a duration")
+    side = columns.side_spec(this, keys, (), this.time_index(time, "time"), late_us)
+    within_us, count = parse_duration_us(within, "within"), sizes(instances=instances)["instances"]
+
+    def make(cores: int, mode: str | None) -> DeduplicateOperator:
+        return DeduplicateOperator(side, within_us, count or cores, drop_null_times)
+
+    emitted = struct_of(inputs, named_columns(inputs, ("",), ("",)))
+    return Deduplicated((df,), (this.every_column,), make, emitted)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Deduplicated(Result):
+    """A deduplication that is described but not running: write it with `writeStream`, or, when the
+    input is static, take the result with `dataframe`."""
+
+    output_modes_text = "'append': a row comes once"

@@ -1,0 +1,93 @@
+"""What is done to results in Catalyst, and which of their columns still have a watermark after it.
+
+Spark carries the metadata of a column along as long as it is only renamed, moved or taken out of a
+struct, and drops it when it is computed anew. So it follows its own event-time columns, and so are
+ours followed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructField, StructType
+
+from skewless.engine.watermark import EventTimes
+from skewless.errors import ArgumentError
+
+Step = tuple[str, tuple[Any, ...]]  # name of a DataFrame method, its arguments
+Steps = tuple[Step, ...]
+
+EVENT_TIME = "skewless.event_time"
+
+
+def with_steps(rows: DataFrame, steps: Steps) -> DataFrame:
+    for method, arguments in steps:
+        rows = getattr(rows, method)(*arguments)
+    return rows
+
+
+def analysed(session: SparkSession, traced: StructType, step: Step) -> StructType:
+    """The columns after a step, which Spark analyses on an empty result: a mistake shows now."""
+    method, arguments = step
+    nothing: list[Any] = []
+    try:
+        after = getattr(session.createDataFrame(nothing, traced), method)(*arguments).schema
+    except (PySparkException, TypeError) as error:
+        why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
+        accepted = f"valid over the columns {', '.join(traced.names)} ({why})"
+        written = ", ".join(map(str, arguments))
+        raise ArgumentError(method, written, accepted) from error
+    return StructType(after.fields)
+
+
+def traced(schema: StructType, times: EventTimes) -> StructType:
+    """A schema whose event times are marked, by their names: "ordered_at", "window.end"."""
+    return StructType([_traced(field, field.name, times) for field in schema.fields])
+
+
+def _traced(field: StructField, path: str, times: EventTimes) -> StructField:
+    metadata = {EVENT_TIME: path} if path in times.columns else {}
+    return StructField(field.name, _traced_type(field.dataType, path, times), True, metadata)
+
+
+def _traced_type(kind: DataType, path: str, times: EventTimes) -> DataType:
+    if not any(column.startswith(f"{path}.") for column in times.columns):
+        return kind
+    assert isinstance(kind, StructType)
+    return StructType([_traced(f, f"{path}.{f.name}", times) for f in kind.fields])
+
+
+def untraced(schema: StructType) -> StructType:
+    """The schema as users see it."""
+    return StructType(
+        [
+            StructField(
+                field.name,
+                untraced(field.dataType)
+                if isinstance(field.dataType, StructType)
+                else field.dataType,
+                field.nullable,
+                {k: v for k, v in (field.metadata or {}).items() if k != EVENT_TIME},
+            )
+            for field in schema.fields
+        ]
+    )
+
+
+def event_times_of(schema: StructType, times: EventTimes) -> EventTimes:
+    """The event times that are left among some columns, under their names of now."""
+    found = dict(_marked(schema.fields))
+    return times.select(found)
+
+
+def _marked(fields: Sequence[StructField], above: str = "") -> Iterator[tuple[str, str]]:
+    for field in fields:
+        path = f"{above}{field.name}"
+        mark = (field.metadata or {}).get(EVENT_TIME)
+        if mark is not None:
+            yield path, mark
+        elif isinstance(field.dataType, StructType):
+            yield from _marked(field.dataType.fields, f"{path}.")

@@ -1,0 +1,275 @@
+"""All kits: one for every operator, and some for operators on one another. A new operator needs a
+kit here; `test_frame.py` then runs everything on it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from itertools import groupby
+
+import pyarrow as pa
+
+from skewless.engine.pipeline import Pipeline
+from skewless.operators.aggregate.accumulators.named import NAMED
+from skewless.operators.aggregate.operator import AggregateOperator
+from skewless.operators.aggregate.spec import Aggregate, AggregateSpec
+from skewless.operators.aggregate.windows import Window
+from skewless.operators.deduplicate.operator import DeduplicateOperator
+from skewless.operators.pair import JoinSpec
+from skewless.operators.pair import OutputColumn as SideColumn
+from skewless.operators.similarity.metrics import METRICS
+from skewless.operators.similarity.operator import SimilarityOperator
+from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
+from skewless.operators.similarity.strategies import (
+    S3J,
+    AutoSimilarity,
+    BruteForce,
+    SimilarityStrategy,
+)
+from skewless.operators.three_way.operator import ThreeWayOperator
+from skewless.operators.three_way.spec import STREAMS, Edge, OutputColumn, Stream, ThreeSpec
+from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
+from skewless.operators.two_way.operator import JoinOperator
+from skewless.placement.balancing import Auto
+from skewless.placement.grouping import BatchAware, Grouping, PdStream, ShuffleGrouping
+from skewless.placement.routing import Broadcast, ContRand, Hash
+from skewless.placement.strategy import PlacementStrategy
+from tests.frame.kit import Kit, chained
+from tests.frame.specs import WITHIN_S, join_spec, side_spec
+from tests.frame.streams import LATE_S, SECOND_US, Rows, asked, schema_of
+from tests.frame.streams import Stream as Arriving
+
+WINDOW_S = 4
+NEAR = 1.0
+Placed = tuple[PlacementStrategy, int]
+PLACED: tuple[Placed, ...] = (
+    (Hash(), 2),
+    (ContRand(2), 4),
+    (Auto(floor_ms=0, noise=0, patience=1), 3),
+    (Broadcast(), 1),
+)
+
+
+def joined(left: JoinSpec | str, right: str, key: str, time: str) -> JoinSpec:
+    """A stream, or the rows of a join, with another stream."""
+    schema = left.output_schema() if isinstance(left, JoinSpec) else schema_of(left)
+    return join_spec(
+        side_spec(schema, [key], time),
+        side_spec(schema_of(right), [f"{right}_k"], f"{right}_t"),
+    )
+
+
+def join(spec: JoinSpec, setup: Placed) -> JoinOperator:
+    strategy, instances = setup
+    return JoinOperator(spec, strategy, instances, slots=8)
+
+
+def near(a: str, b: str) -> str:
+    return f"{a}_k = {b}_k AND abs({a}_t - {b}_t) <= {WITHIN_S * SECOND_US}"
+
+
+# One operator -----------------------------------------------------------------------------------
+
+TWO_WAY = Kit(
+    "join",
+    ("a", "b"),
+    PLACED,
+    lambda setup: Pipeline.of(join(joined("a", "b", "a_k", "a_t"), setup)),
+    lambda streams: asked(f"SELECT * FROM a JOIN b ON {near('a', 'b')}", streams),
+)
+
+
+def aggregation(schema: pa.Schema, key: str, time: str, value: str) -> AggregateSpec:
+    taken = pa.schema([schema.field(name) for name in (key, time, value)])
+    sums = NAMED["sum"]([taken.field(2).type])
+    return AggregateSpec(
+        side_spec(taken, [key], time),
+        (Aggregate("n", NAMED["count"]([]), ()), Aggregate("total", sums, (2,))),
+        Window(WINDOW_S * SECOND_US, WINDOW_S * SECOND_US),
+    )
+
+
+def aggregate(spec: AggregateSpec, setup: tuple[Grouping, int]) -> AggregateOperator:
+    return AggregateOperator(spec, *setup, "append")
+
+
+def windows_of(source: str, key: str, time: str, value: str) -> str:
+    size = WINDOW_S * SECOND_US
+    return (
+        f"SELECT {time} // {size} * {size} AS w, {key}, count(*), sum({value}) FROM {source} "
+        f"GROUP BY ALL"
+    )
+
+
+GROUPED: tuple[tuple[Grouping, int], ...] = (
+    (BatchAware(), 2),
+    (PdStream(), 3),
+    (ShuffleGrouping(), 4),
+)
+
+
+def aggregated(setup: tuple[Grouping, int]) -> Pipeline:
+    """The operator takes three of the four columns."""
+    operator = aggregate(aggregation(schema_of("a"), "a_k", "a_t", "a_x"), setup)
+    [node] = Pipeline.of(operator).nodes
+    return Pipeline((type(node)(node.name, operator, (type(node.feeds[0])((0, 1, 2), stream=0),)),))
+
+
+AGGREGATE = Kit(
+    "aggregate",
+    ("a",),
+    GROUPED,
+    aggregated,
+    lambda streams: asked(windows_of("a", "a_k", "a_t", "a_x"), streams),
+)
+
+
+def three_spec() -> ThreeSpec:
+    edges = tuple(
+        Edge(a, b, join_spec(*(side_spec(schema_of("rst"[x]), [f"{'rst'[x]}_k"], f"{'rst'[x]}_t")
+                               for x in (a, b))))
+        for a, b in ((0, 1), (1, 2))
+    )  # fmt: skip
+    schemas = [schema_of(name) for name in "rst"]
+    r, s, t = (Stream(schema, 1, LATE_S * SECOND_US) for schema in schemas)
+    output = tuple(OutputColumn(x, i, n) for x in STREAMS for i, n in enumerate(schemas[x].names))
+    return ThreeSpec((r, s, t), edges, output)
+
+
+def three_way(strategy: ThreeStrategy) -> Kit:
+    return Kit(
+        f"join3 by {type(strategy).__name__}",
+        ("r", "s", "t"),
+        (2, 4, 1),  # a checkpoint goes on with the strategy it was begun with
+        lambda instances: Pipeline.of(ThreeWayOperator(three_spec(), strategy, instances)),
+        lambda streams: asked(
+            f"SELECT * FROM r JOIN s ON {near('r', 's')} JOIN t ON {near('s', 't')}", streams
+        ),
+    )
+
+
+def similar_spec() -> SimilaritySpec:
+    left, right = (VectorSide(schema_of(name), (2,), 1, LATE_S * SECOND_US) for name in ("a", "b"))
+    output = tuple(
+        SideColumn(side, i, name)
+        for side, of in (("left", left), ("right", right))
+        for i, name in enumerate(of.schema.names)
+    )
+    within = WITHIN_S * SECOND_US
+    return SimilaritySpec(left, right, METRICS["euclidean"], NEAR, -within, within, None, output)
+
+
+ALIKE = (
+    f"SELECT a.*, b.*, abs(a_x - b_x) AS distance FROM a JOIN b ON abs(a_x - b_x) <= {NEAR} "
+    f"AND abs(a_t - b_t) <= {WITHIN_S * SECOND_US}"
+)
+
+
+def similarity(strategy: SimilarityStrategy) -> Kit:
+    return Kit(
+        f"similarity_join by {strategy!r}",
+        ("a", "b"),
+        (2, 3, 1),
+        lambda instances: Pipeline.of(SimilarityOperator(similar_spec(), strategy, instances)),
+        lambda streams: asked(ALIKE, streams),
+    )
+
+
+def first_of_each(streams: Sequence[Arriving]) -> Rows:
+    """Row by row, in the order of time and arrival."""
+    [stream] = streams
+    numbered = [(k, t, n, x) for n, (k, t, x) in enumerate(stream.rows[:-1])]
+    found = []
+    for _, same in groupby(sorted(numbered), key=lambda row: row[0]):
+        last = None
+        for key, time, number, value in same:
+            if last is None or time > last + WITHIN_S:
+                found.append((key, time * SECOND_US, value, number))
+                last = time
+    return Counter(found)
+
+
+def deduplicated(instances: int) -> Pipeline:
+    side = side_spec(schema_of("a"), ["a_k"], "a_t", LATE_S)
+    return Pipeline.of(DeduplicateOperator(side, WITHIN_S * SECOND_US, instances))
+
+
+DEDUPLICATE = Kit("deduplicate", ("a",), (2, 3, 1), deduplicated, first_of_each)
+
+# Operators on one another -----------------------------------------------------------------------
+
+
+def join_then_aggregate(setup: tuple[Placed, tuple[Grouping, int]]) -> Pipeline:
+    spec = joined("a", "b", "a_k", "a_t")
+    above = aggregation(spec.output_schema(), "a_k", "b_t", "a_x")
+    return chained(join(spec, setup[0]), aggregate(above, setup[1]))
+
+
+JOIN_AGGREGATE = Kit(
+    "join → aggregate",
+    ("a", "b"),
+    tuple(zip(PLACED, GROUPED, strict=False)),
+    join_then_aggregate,
+    lambda streams: asked(
+        windows_of(f"(SELECT * FROM a JOIN b ON {near('a', 'b')})", "a_k", "b_t", "a_x"), streams
+    ),
+)
+
+
+def four_streams(setup: Placed) -> Pipeline:
+    """The second join goes by the time of b, the third again by that of a."""
+    first = joined("a", "b", "a_k", "a_t")
+    second = joined(first, "c", "b_k", "b_t")
+    third = joined(second, "d", "c_k", "a_t")
+    return chained(join(first, setup), join(second, setup), join(third, setup))
+
+
+FOUR_STREAMS = Kit(
+    "join → join → join",
+    ("a", "b", "c", "d"),
+    PLACED,
+    four_streams,
+    lambda streams: asked(
+        f"SELECT * FROM a JOIN b ON {near('a', 'b')} JOIN c ON {near('b', 'c')} JOIN d "
+        f"ON c_k = d_k AND abs(a_t - d_t) <= {WITHIN_S * SECOND_US}",
+        streams,
+    ),
+)
+
+
+def similarity_then_join(setup: Placed) -> Pipeline:
+    spec = similar_spec()
+    left = side_spec(spec.output_schema(), ["b_k"], "a_t")
+    right = side_spec(schema_of("c"), ["c_k"], "c_t")
+    below = SimilarityOperator(spec, AutoSimilarity(), setup[1])
+    return chained(below, join(join_spec(left, right), setup))
+
+
+SIMILARITY_JOIN = Kit(
+    "similarity_join → join",
+    ("a", "b", "c"),
+    PLACED,
+    similarity_then_join,
+    lambda streams: asked(
+        f"SELECT * FROM ({ALIKE}) JOIN c ON b_k = c_k AND abs(a_t - c_t) <= {WITHIN_S * SECOND_US}",
+        streams,
+    ),
+)
+
+KITS = {
+    kit.name: kit
+    for kit in (
+        TWO_WAY,
+        AGGREGATE,
+        three_way(AutoThree()),
+        three_way(TriJoin()),
+        three_way(Tree()),
+        similarity(AutoSimilarity()),
+        similarity(S3J(dealt=False, tolerance=0.0)),
+        similarity(BruteForce()),
+        DEDUPLICATE,
+        JOIN_AGGREGATE,
+        FOUR_STREAMS,
+        SIMILARITY_JOIN,
+    )
+}
