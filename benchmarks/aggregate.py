@@ -61,13 +61,13 @@ def measure(
         "unix_sockets": False,
     }
     kinds = {}
-    for kind, own in (("named", False), ("isolated", True)):
+    for kind, own in (("named", False), ("own", True)):
         results: dict[str, Json] = {}
         # The user's own aggregate is to compare with Spark's; the groupings are compared above.
         for name in [SPARK, *(groupings[:1] if own else groupings)]:
             read_through(folder)
             function = aggregations.spark if name == SPARK else aggregations.skewless
-            results[name] = run_fresh(function, parameters | {"isolated": own, "grouping": name})
+            results[name] = run_fresh(function, parameters | {"own": own, "grouping": name})
             say(f"  {kind} {name}: {count(results[name]['rows_per_s'])} rows/s")
         kinds[kind] = {
             "contestants": results,
@@ -85,7 +85,7 @@ def measure(
 def show(out: Console, run: Json) -> None:
     headings = ("rows/s", "over Spark", "median ms", "busiest/mean, time", "rows",
                 "partials per result", "result rows")  # fmt: skip
-    titles = {"named": "count, sum, min, max, mean", "isolated": "a geometric mean, written by the user"}
+    titles = {"named": "count, sum, min, max, mean", "own": "a geometric mean, written by the user"}
     for kind, measured in run["kinds"].items():
         size = f"{count(run['rows_per_batch'])} rows per batch, zipf {run['zipf']:g}"
         table = Table(

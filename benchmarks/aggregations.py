@@ -64,7 +64,7 @@ def skewless(parameters: Json) -> Json:
     aggregated = sk.aggregate(
         read_side(session, parameters["folder"], SIDE, parameters["files_per_batch"]),
         by="key",
-        aggs={"mean": (GeometricMean(), "r_v")} if parameters["isolated"] else NAMED,
+        aggs={"mean": (GeometricMean(), "r_v")} if parameters["own"] else NAMED,
         time="ts",
         window=f"{parameters['window_s']} seconds",
         grouping=getattr(sk, parameters["grouping"])(),
@@ -106,7 +106,7 @@ def spark(parameters: Json) -> Json:
         session, parameters["folder"], SIDE, parameters["files_per_batch"]
     ).withWatermark("ts", "0 seconds")
     window = F.window("ts", f"{parameters['window_s']} seconds")
-    if parameters["isolated"]:
+    if parameters["own"]:
         grouped = rows.withColumn("start", window.start).groupBy("start", "key")
         result = grouped.applyInPandasWithState(
             _geometric_mean,

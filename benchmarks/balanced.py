@@ -11,10 +11,8 @@ import skewless as sk
 from benchmarks.data import SIDES
 from benchmarks.measure import Json, batch_figures
 from benchmarks.session import drain, read_side, start_session
-from skewless.placement.balancing import Balancing
-from skewless.placement.routing import Routing
 
-STRATEGIES: dict[str, Routing | Balancing] = {
+STRATEGIES: dict[str, sk.PlacementStrategy] = {
     "hash": sk.Hash(),
     "fastjoin": sk.FastJoin(),
     "lsstream": sk.LSStream(),

@@ -1,8 +1,9 @@
 """The layers of the package: who may import whom, read from the source without running it.
 
-`model` ← `routing, balancing, state` ← `joining` ← `aggregating, similarity,
-three_way` ← `spark, simulation` ← `cli`. A new module at the
-top of the package fails here until it is given its place in `MAY_IMPORT`.
+`arrays` ← `state, placement` ← `engine` ← `operators` ← `spark, simulation` ← `jobfile, cli`. A new
+module at the top of the package fails here until it is given its place in `MAY_IMPORT`. Inside
+`operators` no operator knows another, inside `placement` no way of dividing work knows another:
+what they share has a module of its own (`SHARED`).
 """
 
 from __future__ import annotations
@@ -19,31 +20,38 @@ import pytest
 SRC = Path(__file__).resolve().parents[1] / "src"
 PACKAGE = "skewless"
 
-LEAVES = {"durations", "faults"}
-BASE = {"errors", "model"} | LEAVES
-PARTS = {"routing", "balancing", "state"}
-ALGORITHMS = BASE | PARTS | {"joining", "aggregating", "similarity", "three_way"}
-ALL = ALGORITHMS | {"history", "spark", "simulation", "workloads", "jobfile", "cli", "__init__"}
+BOTTOM = {"errors", "durations", "conditions", "failpoints", "strategies"}
+STORED = BOTTOM | {"arrays", "state"}
+ENGINE = STORED | {"placement", "engine"}
+RUNNERS = ENGINE | {"operators"}
+ALL = RUNNERS | {
+    "sql_types", "history", "spark", "simulation", "workloads", "jobfile", "cli", "__init__",
+}  # fmt: skip
 
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "durations": {"errors"},
-    "faults": {"errors"},
-    "model": {"errors"} | LEAVES,
-    "routing": BASE,
-    "balancing": BASE,
-    "state": BASE,
-    "joining": BASE | PARTS,
-    "aggregating": BASE | PARTS | {"joining"},
-    "similarity": BASE | PARTS | {"joining"},
-    "three_way": BASE | PARTS | {"joining"},
-    "history": BASE | {"state"},
-    "spark": ALGORITHMS | {"history"},
-    "simulation": ALGORITHMS | {"history"},
-    "workloads": {"errors"} | LEAVES,
-    "jobfile": ALL,
+    "conditions": {"errors"},
+    "failpoints": {"errors"},
+    "strategies": {"errors"},
+    "arrays": BOTTOM - {"strategies"},
+    "state": STORED - {"strategies"},
+    "placement": {"errors", "durations", "arrays"},
+    "engine": ENGINE - {"strategies"},
+    "operators": RUNNERS - {"strategies"},
+    "sql_types": {"errors", "placement"},
+    "history": ENGINE | {"sql_types"},
+    "spark": RUNNERS,
+    "simulation": RUNNERS,
+    "workloads": {"errors", "durations"},
+    "jobfile": ALL - {"cli", "spark"},
     "cli": ALL,
-    "__init__": ALL - {"cli", "__init__"},
+    "__init__": ALL - {"cli", "jobfile", "__init__"},
+}
+# Parts of a package that know no other part of it but these.
+SHARED = {
+    "operators": {"pair", "ingesting", "groups"},
+    "placement": {"strategy", "units", "figures", "places"},
 }
 MAY_IMPORT_PYSPARK = {"spark", "cli"}
 
@@ -55,6 +63,11 @@ def modules_of(package: Path) -> list[Path]:
 def top_level(package: Path, file: Path) -> str:
     """The module or folder right under the package that a file belongs to."""
     return file.relative_to(package).parts[0].removesuffix(".py")
+
+
+def part_of_file(package: Path, file: Path) -> str:
+    """The module or folder right under that: "two_way" of operators/two_way/work.py."""
+    return "/".join(file.relative_to(package).parts[1:2]).removesuffix(".py")
 
 
 def parts_of_package(package: Path, file: Path) -> list[str]:
@@ -105,8 +118,13 @@ def target_of(package: Path, name: str) -> str:
     return first if is_module else "__init__"
 
 
-def faults_of_import(package: Path, importer: str, name: str) -> Iterator[str]:
-    """What is wrong with one import, if anything is."""
+def part_of(name: str) -> str:
+    """The part of its package that a module belongs to: "two_way" of operators.two_way.work."""
+    return (name.split(".")[2:] or ["__init__"])[0]
+
+
+def faults_of_import(package: Path, importer: str, part: str, name: str) -> Iterator[str]:
+    """What is wrong with one import, if anything is. `part` is where in its package it stands."""
     root = name.partition(".")[0]
     if not name:
         yield "a relative import leads out of the package"
@@ -118,6 +136,10 @@ def faults_of_import(package: Path, importer: str, name: str) -> Iterator[str]:
             yield f"{importer} imports {target}, which has no layer"
         elif target != importer and target not in MAY_IMPORT[importer]:
             yield f"{importer} may not import {target}"
+        elif target == importer and importer in SHARED:
+            other, shared = part_of(name), SHARED[importer]
+            if other not in shared | {part, "__init__"}:
+                yield f"{importer}.{part} may not import {importer}.{other}"
 
 
 def violations(package: Path) -> list[str]:
@@ -130,7 +152,7 @@ def violations(package: Path) -> list[str]:
             found.append(f"{place}: {importer} has no layer; give it one in MAY_IMPORT")
             continue
         for line, name in imports_of(package, file):
-            faults = faults_of_import(package, importer, name)
+            faults = faults_of_import(package, importer, part_of_file(package, file), name)
             found += [f"{place}:{line} {fault}" for fault in faults]
     return found
 
@@ -143,10 +165,11 @@ def test_layers_hold() -> None:
     assert violations(SRC / PACKAGE) == []
 
 
-def test_importing_the_package_does_not_load_pyspark() -> None:
+def test_importing_the_package_loads_neither_pyspark_nor_numba() -> None:
+    slow = ("pyspark", "py4j", "numba", "llvmlite")
     code = (
         f"import sys, {PACKAGE}; "
-        "print(*sorted(m for m in sys.modules if m.split('.')[0] in ('pyspark', 'py4j')))"
+        f"print(*sorted(m for m in sys.modules if m.split('.')[0] in {slow!r}))"
     )
     search_path = os.pathsep.join(filter(None, [str(SRC), os.environ.get("PYTHONPATH")]))
     run = subprocess.run(
@@ -162,32 +185,63 @@ def test_importing_the_package_does_not_load_pyspark() -> None:
 
 
 BAD = {
-    "errors up": ("errors.py", "from skewless.model import Move", "errors may not import model"),
-    "model up": ("model.py", "from .state import x", "model may not import state"),
-    "sideways": ("routing/a.py", "from ..state.files import x", "routing may not import state"),
-    "by name": (
-        "balancing/a.py",
-        "from skewless import routing",
-        "balancing may not import routing",
+    "errors up": ("errors.py", "from skewless.arrays import x", "errors may not import arrays"),
+    "arrays up": ("arrays/a.py", "from ..state import x", "arrays may not import state"),
+    "sideways": ("placement/a.py", "from ..state.files import x", "placement may not import state"),
+    "by name": ("state/a.py", "from skewless import placement", "state may not import placement"),
+    "plain": ("state/a.py", "import skewless.engine.batch", "state may not import engine"),
+    "engine up": (
+        "engine/a.py",
+        "from skewless.operators.pair import x",
+        "engine may not import operators",
     ),
-    "plain": ("state/a.py", "import skewless.joining.kernels", "state may not import joining"),
     "in function": (
-        "joining/a.py",
+        "operators/a.py",
         "def f():\n    from ..spark import x",
-        "joining may not import spark",
+        "operators may not import spark",
     ),
     "for types": (
         "simulation/deep/a.py",
         "if TYPE_CHECKING:\n    from ...spark import x",
         "simulation may not import spark",
     ),
-    "workloads": ("workloads/a.py", "from ..model import x", "workloads may not import model"),
-    "history": ("history.py", "from .joining import x", "history may not import joining"),
-    "leaf": ("durations.py", "from .model import x", "durations may not import model"),
-    "public name": ("joining/a.py", "from skewless import join", "joining may not import __init__"),
+    "registry": ("operators/a.py", "from ..strategies import x", "operators may not import strat"),
+    "workloads": ("workloads/a.py", "from ..arrays import x", "workloads may not import arrays"),
+    "history": ("history.py", "from .operators import x", "history may not import operators"),
+    "leaf": ("durations.py", "from .arrays import x", "durations may not import arrays"),
+    "other operator": (
+        "operators/three_way/a.py",
+        "from skewless.operators.two_way.work import x",
+        "operators.three_way may not import operators.two_way",
+    ),
+    "other operator by name": (
+        "operators/three_way/deep/a.py",
+        "from skewless.operators import two_way",
+        "operators.three_way may not import operators.two_way",
+    ),
+    "operator below": (
+        "operators/pair.py",
+        "from .two_way.work import x",
+        "operators.pair may not import operators.two_way",
+    ),
+    "placement sideways": (
+        "placement/routing/a.py",
+        "from ..balancing.base import x",
+        "placement.routing may not import placement.balancing",
+    ),
+    "placement up": (
+        "placement/strategy.py",
+        "if TYPE_CHECKING:\n    from .balancing.monitor import x",
+        "placement.strategy may not import placement.balancing",
+    ),
+    "public name": (
+        "operators/a.py",
+        "from skewless import join",
+        "operators may not import __init__",
+    ),
     "package": ("state/a.py", "import skewless", "state may not import __init__"),
     "public to cli": ("__init__.py", "from .cli import main", "__init__ may not import cli"),
-    "pyspark": ("jobfile.py", "import pyspark.sql", "jobfile may not import pyspark"),
+    "pyspark": ("jobfile/a.py", "import pyspark.sql", "jobfile may not import pyspark"),
     "pyspark late": (
         "__init__.py",
         "def f():\n    from pyspark.sql import DataFrame",
@@ -203,7 +257,7 @@ BAD = {
         "import_module('..spark.query', __package__)",
         "state may not import spark",
     ),
-    "out of the package": ("model.py", "from .. import x", "leads out of the package"),
+    "out of the package": ("errors.py", "from .. import x", "leads out of the package"),
     "unknown module": ("helpers.py", "", "helpers has no layer"),
     "unknown folder": ("misc/a.py", "", "misc has no layer"),
     "unknown target": ("cli.py", "from .helpers import x", "cli imports helpers"),
@@ -221,14 +275,19 @@ def test_checker_finds(tmp_path: Path, file: str, source: str, complaint: str) -
 
 
 GOOD = {
-    "model": ("model.py", "from skewless.errors import ArgumentError"),
+    "arrays": ("arrays/a.py", "from skewless.errors import ArgumentError"),
     "own folder": (
-        "routing/a.py",
-        "from . import base\nfrom .base import x\nimport skewless.routing",
+        "operators/two_way/a.py",
+        "from . import base\nfrom .base import x\nimport skewless.operators.two_way",
     ),
-    "leaf": ("state/a.py", "from .. import faults\nfrom ..durations import parse"),
-    "down": ("simulation/a.py", "from ..joining.kernels import x\nfrom ..balancing import y"),
-    "spark": ("spark/a.py", "from pyspark.sql import DataFrame\nfrom ..joining import two_way"),
+    "shared": (
+        "operators/three_way/a.py",
+        "from skewless.operators.pair import x\nfrom .. import ingesting",
+    ),
+    "shared placement": ("placement/routing/a.py", "from skewless.placement.units import x"),
+    "leaf": ("state/a.py", "from .. import failpoints\nfrom ..durations import parse"),
+    "down": ("simulation/a.py", "from ..operators.two_way import x\nfrom ..placement import y"),
+    "spark": ("spark/a.py", "from pyspark.sql import DataFrame\nfrom ..operators import two_way"),
     "late": ("__init__.py", "def f():\n    from .spark import query"),
     "cli": ("cli.py", "import skewless as sk\nfrom skewless import join\nimport pyspark"),
     "others": ("workloads/a.py", "import numpy as np\nimport pysparkling"),

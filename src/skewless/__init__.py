@@ -19,7 +19,7 @@ from skewless import errors
 from skewless.conditions import UNBOUNDED, band, equal
 from skewless.engine.report import BatchReport
 from skewless.history import history
-from skewless.strategies import FAMILIES
+from skewless.strategies import FAMILIES as _FAMILIES
 
 if TYPE_CHECKING:
     from skewless.operators.aggregate.accumulators.base import Accumulator
@@ -131,7 +131,7 @@ _LATE = {
     "join": f"{_ARGUMENTS}.join",
     "join3": f"{_ARGUMENTS}.join3",
     "similarity_join": f"{_ARGUMENTS}.similarity_join",
-} | {name: module for family in FAMILIES.values() for name, module in family.members.items()}
+} | {name: module for family in _FAMILIES.values() for name, module in family.members.items()}
 
 
 def __getattr__(name: str) -> Any:

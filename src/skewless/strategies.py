@@ -57,6 +57,16 @@ class Family:
         return f"'auto', {', '.join(some)} or {last}"
 
 
+def choose_strategy(operator: str, strategy: object, **older: object) -> Any:
+    """The strategy that an operator is given by `strategy`, or by its `older` name."""
+    for name, value in older.items():
+        if value is not None:
+            if strategy is not None:
+                raise ArgumentError(name, value, "left out where `strategy` is given")
+            return FAMILIES[operator].choose(value, name)
+    return FAMILIES[operator].choose(strategy)
+
+
 def _loaded(place: tuple[str, str]) -> Any:
     module, name = place
     return getattr(importlib.import_module(module), name)

@@ -40,6 +40,7 @@ from tests.frame.streams import LATE_S, SECOND_US, Rows, asked, schema_of
 from tests.frame.streams import Stream as Arriving
 
 WINDOW_S = 4
+REPEATED_S = 2
 NEAR = 1.0
 Placed = tuple[PlacementStrategy, int]
 PLACED: tuple[Placed, ...] = (
@@ -183,7 +184,7 @@ def first_of_each(streams: Sequence[Arriving]) -> Rows:
     for _, same in groupby(sorted(numbered), key=lambda row: row[0]):
         last = None
         for key, time, number, value in same:
-            if last is None or time > last + WITHIN_S:
+            if last is None or time > last + REPEATED_S:
                 found.append((key, time * SECOND_US, value, number))
                 last = time
     return Counter(found)
@@ -191,7 +192,7 @@ def first_of_each(streams: Sequence[Arriving]) -> Rows:
 
 def deduplicated(instances: int) -> Pipeline:
     side = side_spec(schema_of("a"), ["a_k"], "a_t", LATE_S)
-    return Pipeline.of(DeduplicateOperator(side, WITHIN_S * SECOND_US, instances))
+    return Pipeline.of(DeduplicateOperator(side, REPEATED_S * SECOND_US, instances))
 
 
 DEDUPLICATE = Kit("deduplicate", ("a",), (2, 3, 1), deduplicated, first_of_each)

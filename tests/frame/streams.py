@@ -18,7 +18,7 @@ FAR_S = 100_000
 TIME = pa.timestamp("us", tz="UTC")
 
 Rows = Counter[tuple[Any, ...]]
-Row = tuple[int | None, int, float]  # key, seconds, value
+Row = tuple[int | None, int, float | None]  # key, seconds, value
 
 
 def schema_of(name: str) -> pa.Schema:
@@ -63,7 +63,7 @@ class Stream:
 
 def ended(rows: Sequence[Row]) -> tuple[Row, ...]:
     """Rows, and one that nothing matches, which says that time has passed."""
-    return (*rows, (None, FAR_S, 0.0))
+    return (*rows, (None, FAR_S, None))
 
 
 @st.composite

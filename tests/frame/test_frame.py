@@ -37,8 +37,17 @@ from tests.frame.streams import Stream, busy, rows_of, streams
 from tests.queries import PipelineRun, Streams
 
 BATCHES = 9
-CRASHED_BATCH = 6
+CRASHED_BATCH = 7
+# One kit of every kind is run at every point by everybody, the others with the slow tests.
+QUICK = ("join", "aggregate", "join3 by AutoThree", "deduplicate", "join → aggregate")
 EVERY_KIT = pytest.mark.parametrize("kit", KITS.values(), ids=list(KITS))
+QUICK_OR_SLOW = pytest.mark.parametrize(
+    "kit",
+    [
+        pytest.param(kit, id=name, marks=() if name in QUICK else pytest.mark.slow)
+        for name, kit in KITS.items()
+    ],
+)
 VISITS = [(point, visit) for point in POINTS for visit in ((1, 2) if point in OFTEN else (1,))]
 
 
@@ -158,14 +167,14 @@ def check_any_crashes(data: st.DataObject, kit: Kit) -> None:
 
 
 @EVERY_KIT
-@examples(12)
+@examples(5)
 @given(data=st.data())
 def test_any_cutting(data: st.DataObject, kit: Kit) -> None:
     check_any_cutting(data, kit)
 
 
 @EVERY_KIT
-@examples(12)
+@examples(5)
 @given(data=st.data())
 def test_any_crashes(data: st.DataObject, kit: Kit) -> None:
     check_any_crashes(data, kit)
@@ -194,7 +203,7 @@ def busy_frame(kit: Kit, folder: Path) -> Frame:
     return Frame(kit, folder, arriving, even_cut(kit, arriving))
 
 
-@EVERY_KIT
+@QUICK_OR_SLOW
 @pytest.mark.parametrize(("point", "visit"), VISITS)
 def test_a_crash_at(point: str, visit: int, kit: Kit, tmp_path: Path) -> None:
     frame = busy_frame(kit, tmp_path)

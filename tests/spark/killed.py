@@ -1,24 +1,23 @@
-"""Queries that are killed with SIGKILL and go on: what their tests have in common.
-
-A `way` is how a query works, the name of a strategy or grouping; a process that takes over may work
-in another way than the one before it."""
+"""Queries that are killed with SIGKILL and go on: the story of any of them."""
 
 from __future__ import annotations
 
 import json
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
+import pytest
 from pyspark.sql import SparkSession
 
-from skewless.engine.lifecycle import StateRuntime
+import skewless as sk
+from skewless.engine.lifecycle import DURABLE, TRANSIENT
+from skewless.errors import CheckpointInUseError
 from tests.spark.processes import child, kill_tree, wait_for
-from tests.spark.support import FileStream, Rows, assert_same, read_parquet
+from tests.spark.query_kits import QueryKit, add_batches, close
+from tests.spark.support import FileStream, assert_same, read_parquet
 
 TELLING = ("commit.begun", "commit.written", "instance.reported")
 KILLS = 10
@@ -29,98 +28,100 @@ def last_commit(folder: Path) -> int:
     return max((int(file.stem) for file in commits), default=-1)
 
 
-def nothing_is_left_over(state: Path, kind: type[StateRuntime]) -> None:
-    """All files are listed in a commit, and nothing of a batch remains. Commits are read as they
-    are: what reads them in a query is under test."""
-    commits = [
-        json.loads(file.read_text())["content"] for file in (state / "commits").glob("*.json")
-    ]
-    listed = {s["name"] for c in commits for s in c["segments"]}
-    listed |= {g["name"] for c in commits if c.get("grouping") for g in c["grouping"]["groupers"]}
+def commits_in(state: Path) -> dict[int, dict[str, dict[str, list[dict[str, str]]]]]:
+    """What each commit says of each operator. Commits are read as they are: what reads them in a
+    query is under test."""
+    return {
+        int(file.stem): json.loads(file.read_text())["content"]["operators"]
+        for file in (state / "commits").glob("*.json")
+    }
+
+
+def nothing_is_left_over(state: Path) -> None:
+    """All files are listed in a commit, and nothing of a batch remains."""
+    listed = {
+        file["name"]
+        for operators in commits_in(state).values()
+        for operator in operators.values()
+        for kind in ("segments", "blobs")
+        for file in operator[kind]
+    }
     assert listed
-    found = {f"{part}/{file.name}" for part in kind.durable for file in (state / part).iterdir()}
+    found = {f"{part}/{file.name}" for part in DURABLE for file in (state / part).iterdir()}
     assert found == listed
-    for name in kind.transient:
+    for name in TRANSIENT:
         assert [p for p in (state / name).rglob("*") if p.is_file()] == []
     assert [p.name for p in state.rglob(".*")] == []
 
 
-def chance_told() -> random.Random:
-    """The moments of kills. The seed replays them, as far as a machine can."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"the seed of the moments is {seed}")
-    return random.Random(seed)
-
-
-def killed_sometime(config: dict[str, Any], chance: random.Random) -> bool:
-    """Start a child and kill it: sometimes while the query starts, mostly after a few more batches.
-    Whether it still had work to do."""
-    folder = Path(config["folder"])
-    begun = last_commit(folder)
-    with child(config) as process:
-        wait_for(folder / "started", process)
-        more = chance.choice([0, 1, 2, 3, 4, 5])
-        while last_commit(folder) < begun + more and process.poll() is None:
-            time.sleep(0.005)
-        time.sleep(chance.random() * (0.6 if more else 6))
-        finished = (folder / "done").exists()
-        kill_tree(process)
-    print(f"killed after batches {begun + 1} to {last_commit(folder)}")
-    return not finished
-
-
 @dataclass(frozen=True)
 class Story:
-    """A query on files: what it reads, how it runs to their end, and what must come of it."""
+    """A query on one checkpoint, in a folder of its own."""
 
-    script: str
-    kind: type[StateRuntime]
-    sources: Callable[[Path], list[FileStream]]
-    tables: Callable[[str, int, int], list[pa.Table]]
-    run_all: Callable[[SparkSession, Path, str], Path]
-    expected_of: Callable[[Sequence[FileStream]], Rows]
-    more_than: int
+    kit: QueryKit
+    spark: SparkSession
+    folder: Path
 
-    def kill_at(self, spark: SparkSession, folder: Path, points: Sequence[str], *ways: str) -> None:
-        """One checkpoint, one kill per point: a child takes two more batches and is stopped
-        there."""
-        streams = self.sources(folder)
-        self._add(streams, 3)
-        self.run_all(spark, folder, ways[0])
+    def kill_at(self, points: Sequence[str], ways: Sequence[str]) -> None:
+        """One kill per point: a child takes two more batches and is stopped there."""
+        streams = self.kit.sources(self.folder)
+        add_batches(streams, 3)
+        self.kit.run_all(self.spark, self.folder, ways[0])
         for number, point in enumerate(points):
-            self._add(streams, 2)
-            marker = folder / f"marker-{number}"
-            config = self._config(folder, ways[number % len(ways)])
-            with child(config, SKEWLESS_PAUSE_AT=f"{point}={marker}") as process:
-                wait_for(marker, process)
-                assert not (folder / "done").exists()
-                kill_tree(process)
-        self._finish_here(spark, folder, streams, ways[0])
+            add_batches(streams, 2)
+            self._kill_at(point, ways[number % len(ways)])
+        self._finish_here(streams, ways[0])
 
-    def kill_at_random_moments(self, spark: SparkSession, folder: Path, *ways: str) -> None:
-        """Some kills on one checkpoint."""
-        chance, streams, kills = chance_told(), self.sources(folder), 0
+    def _kill_at(self, point: str, way: str) -> None:
+        marker = self.folder / f"marker-{point}"
+        with child(self._config(way), SKEWLESS_PAUSE_AT=f"{point}={marker}") as process:
+            wait_for(marker, process)
+            assert not (self.folder / "done").exists()
+            if point == "commit.begun":
+                with pytest.raises(CheckpointInUseError, match=f"process {process.pid}"):
+                    self.kit.run_all(self.spark, self.folder, way)
+            kill_tree(process)
+
+    def kill_at_random_moments(self) -> None:
+        """Some kills on one checkpoint. The seed replays them, as far as a machine can."""
+        seed = random.SystemRandom().randrange(1 << 32)
+        print(f"the seed of the moments is {seed}")
+        chance, ways = random.Random(seed), list(self.kit.ways)
+        streams, kills = self.kit.sources(self.folder), 0
         while kills < KILLS:
             # So that eight batches are to come.
-            self._add(streams, last_commit(folder) + 9 - len(streams[0].tables))
-            kills += killed_sometime(self._config(folder, chance.choice(ways)), chance)
-        self._finish_here(spark, folder, streams, ways[0])
+            add_batches(streams, last_commit(self.folder) + 9 - len(streams[0].tables))
+            kills += self._killed_sometime(chance.choice(ways), chance)
+        self._finish_here(streams, ways[0])
 
-    def _config(self, folder: Path, way: str) -> dict[str, Any]:
-        return {"folder": str(folder), "script": self.script, "way": way}
+    def _killed_sometime(self, way: str, chance: random.Random) -> bool:
+        """Start a child and kill it: sometimes while the query starts, mostly after a few more
+        batches. Whether it still had work to do."""
+        begun = last_commit(self.folder)
+        with child(self._config(way)) as process:
+            wait_for(self.folder / "started", process)
+            more = chance.choice([0, 1, 2, 3, 4, 5])
+            while last_commit(self.folder) < begun + more and process.poll() is None:
+                time.sleep(0.005)
+            time.sleep(chance.random() * (0.6 if more else 6))
+            finished = (self.folder / "done").exists()
+            assert finished or process.poll() is None, "the child has failed"
+            kill_tree(process)
+        print(f"killed after batches {begun + 1} to {last_commit(self.folder)}")
+        return not finished
 
-    def _add(self, streams: Sequence[FileStream], batches: int) -> None:
-        for stream in streams:
-            first = len(stream.tables)
-            stream.add(*self.tables(stream.folder.name, first, first + batches))
+    def _config(self, way: str) -> dict[str, str]:
+        return {"folder": str(self.folder), "query": self.kit.name, "way": way}
 
-    def _finish_here(
-        self, spark: SparkSession, folder: Path, streams: Sequence[FileStream], way: str
-    ) -> None:
+    def _finish_here(self, streams: Sequence[FileStream], way: str) -> None:
         """Run what is left in this process, and compare all with the oracle."""
-        out = self.run_all(spark, folder, way)
-        expected = self.expected_of(streams)
-        assert expected.total() > self.more_than
+        close(streams)
+        out = self.kit.run_all(self.spark, self.folder, way)
+        expected = self.kit.expected(streams)
+        assert expected.total() > self.kit.more_than
         assert_same(read_parquet(out), expected)
         assert all(file.name.startswith("batch-") for file in out.rglob("*"))
-        nothing_is_left_over(folder / "checkpoint" / "skewless", self.kind)
+        reports = sk.history(str(self.folder / "checkpoint"))
+        assert [report.batch_id for report in reports] == list(range(len(streams[0].tables)))
+        assert any(report.decisions for report in reports) or not self.kit.decides
+        nothing_is_left_over(self.folder / "checkpoint" / "skewless")

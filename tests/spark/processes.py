@@ -13,47 +13,24 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-import pyarrow as pa
-
-from tests.spark.support import FileStream, keyed_tables, mixed
 
 ROOT = Path(__file__).resolve().parents[2]
-SCRIPTS = Path(__file__).parent
+CHILD = Path(__file__).parent / "kill_child.py"
 PATIENCE_S = 180
-
-Pair = tuple[FileStream, FileStream]
-
-
-def tables(side: str, first: int, last: int) -> list[pa.Table]:
-    return keyed_tables(side, [mixed(b, 30, 5, len(side)) for b in range(first, last)])
-
-
-def streams(folder: Path, early: int, later: int) -> Pair:
-    """Two streams whose last files wait in a folder beside."""
-    made = []
-    for side in ("left", "right"):
-        schema = keyed_tables(side, [[]])[0].schema
-        stream = FileStream(folder / side, schema).add(*tables(side, 0, early + later))
-        (folder / f"{side}.later").mkdir()
-        for file in sorted(stream.folder.glob("*.parquet"))[early:]:
-            file.rename(folder / f"{side}.later" / file.name)
-        made.append(stream)
-    return made[0], made[1]
 
 
 @contextmanager
 def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
-    """A child in a process group of its own; `script` says which. Whatever is left of it at the end
-    is killed."""
-    folder, script = Path(config["folder"]), SCRIPTS / config.get("script", "crash_child.py")
-    for sign in ("started", "armed", "done"):
+    """A child in a process group of its own. Whatever is left of it at the end is killed."""
+    folder = Path(config["folder"])
+    for sign in ("started", "done"):
         (folder / sign).unlink(missing_ok=True)
     places = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     settings = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     settings["PYTHONPATH"] = os.pathsep.join(places)
     with (folder / "child.log").open("ab") as log:
         process = psutil.Popen(
-            [sys.executable, str(script), json.dumps(config)],
+            [sys.executable, str(CHILD), json.dumps(config)],
             env=settings | environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -94,8 +71,8 @@ def wait_for(sign: Path, process: psutil.Popen) -> None:
     """Wait until a file appears. A child that ends before has failed."""
     deadline = time.monotonic() + PATIENCE_S
     while not sign.exists():
-        told = process.poll() is not None and not sign.exists()
-        if told or time.monotonic() > deadline:
+        has_ended = process.poll() is not None and not sign.exists()
+        if has_ended or time.monotonic() > deadline:
             log = (Path(sign.parent) / "child.log").read_text()[-4000:]
             raise AssertionError(f"no sign of {sign.name}; the child said:\n{log}")
         time.sleep(0.02)

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
 from skewless.errors import ArgumentError, ColumnError
+from skewless.strategies import FAMILIES
 from tests.spark.test_bad_arguments import UNITS, rate, refused
 
 COLUMNS = """
@@ -45,6 +46,7 @@ FORMS = (
     "count, sum, min",
     "quantile",
 )
+STRATEGIES = (FAMILIES["aggregate"].choices(), "sk.BatchAware(", "sk.PKG(", "sk.KeyGrouping(")
 SLIDING = ("(size, slide) with 0 < slide <= size",)
 
 # name: (changed arguments, kind of error, argument named, value told, choices told)
@@ -183,14 +185,18 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
     "late: negative": (
         {"late": "-1 second"}, ArgumentError, "late", "-1 second", ("not negative",),
     ),
-    "grouping: name": (
-        {"grouping": "pkg"}, ArgumentError, "grouping", "pkg", ("sk.BatchAware()", "sk.PKG()"),
+    "strategy: name": ({"strategy": "pkg"}, ArgumentError, "strategy", "pkg", STRATEGIES),
+    "strategy: of a join": (
+        {"strategy": sk.Hash()}, ArgumentError, "strategy", sk.Hash(), STRATEGIES,
     ),
-    "grouping: class": (
-        {"grouping": sk.PKG}, ArgumentError, "grouping", sk.PKG, ("sk.BatchAware()", "sk.PKG()"),
-    ),
+    "grouping: name": ({"grouping": "pkg"}, ArgumentError, "grouping", "pkg", STRATEGIES),
+    "grouping: class": ({"grouping": sk.PKG}, ArgumentError, "grouping", sk.PKG, STRATEGIES),
     "grouping: of a join": (
-        {"grouping": sk.Hash()}, ArgumentError, "grouping", sk.Hash(), ("sk.KeyGrouping()",),
+        {"grouping": sk.Hash()}, ArgumentError, "grouping", sk.Hash(), STRATEGIES,
+    ),
+    "grouping: with strategy": (
+        {"grouping": sk.PKG(), "strategy": sk.PKG()}, ArgumentError, "grouping", sk.PKG(),
+        ("left out", "`strategy`"),
     ),
     "instances: none": ({"instances": 0}, ArgumentError, "instances", 0, ("from 1 to 65536",)),
     "instances: half": ({"instances": 1.5}, ArgumentError, "instances", 1.5, ("1 to 65536",)),
@@ -257,8 +263,13 @@ def streaming(spark: SparkSession) -> sk.Aggregated:
 def test_wrong_way_to_the_result(streaming: sk.Aggregated, frame: DataFrame) -> None:
     static = sk.aggregate(frame, **GOOD)
     told = "static inputs"
-    refused(lambda: static.writeStream, ArgumentError, "writeStream", told, "toDF()")
-    refused(streaming.toDF, ArgumentError, "toDF", "streaming inputs", "writeStream")
+    refused(lambda: static.writeStream, ArgumentError, "writeStream", told, "dataframe()", "toDF()")
+    for way, name in (
+        (streaming.toDF, "toDF"),
+        (streaming.dataframe, "dataframe"),
+        (streaming.show, "show"),
+    ):
+        refused(way, ArgumentError, name, "streaming inputs", "writeStream")
 
 
 @pytest.mark.parametrize("mode", ["complete", "upsert", None, 5])

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
 from skewless.errors import ArgumentError, ColumnError, SkewlessError
+from skewless.strategies import FAMILIES
 
 LEFT = """
     k long, s string, at timestamp, ntz timestamp_ntz, day date, m decimal(38, 0), x double,
@@ -60,6 +61,8 @@ def test_the_good_arguments_are_good(frames: tuple[DataFrame, DataFrame]) -> Non
 
 FORMS = ('"k"', '["k1", "k2"]', "sk.band(")
 COMPARE = ("boolean", "integer", "timestamp_ntz", "Cast one")
+STRATEGIES = (FAMILIES["join"].choices(), "'auto'", "sk.Auto(", "sk.Hash(", "sk.Broadcast(")
+BY_TIME = {"left_time": None, "right_time": None}  # and by `time` instead
 UNITS = ("10 minutes", "microseconds", "weeks")
 
 # name: (changed arguments, kind of error, argument named, value told, choices told)
@@ -202,12 +205,33 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
     ),
     "late: number": ({"late": 3.5}, ArgumentError, "late", 3.5, ("10 minutes", "timedelta")),
     "how": ({"how": "outer"}, ArgumentError, "how", "outer", ("'inner'",)),
-    "balance: name": (
-        {"balance": "hash"}, ArgumentError, "balance", "hash",
-        ("'auto'", "sk.Auto(", "sk.Hash()", "sk.ContRand(", "sk.Broadcast()"),
+    "strategy: name": ({"strategy": "hash"}, ArgumentError, "strategy", "hash", STRATEGIES),
+    "strategy: nothing": ({"strategy": ""}, ArgumentError, "strategy", "", STRATEGIES),
+    "strategy: class": ({"strategy": sk.Hash}, ArgumentError, "strategy", sk.Hash, STRATEGIES),
+    "strategy: of groups": (
+        {"strategy": sk.PKG()}, ArgumentError, "strategy", sk.PKG(), STRATEGIES,
     ),
-    "balance: none": (
-        {"balance": None}, ArgumentError, "balance", None, ("'auto'", "sk.Hash()"),
+    "balance: name": ({"balance": "hash"}, ArgumentError, "balance", "hash", STRATEGIES),
+    "balance: nothing": ({"balance": ""}, ArgumentError, "balance", "", STRATEGIES),
+    "balance: with strategy": (
+        {"balance": sk.Hash(), "strategy": "auto"}, ArgumentError, "balance", sk.Hash(),
+        ("left out", "`strategy`"),
+    ),
+    "time: with left_time": (
+        {"time": "at"}, ArgumentError, "time", "at", ("left out", "left_time, right_time"),
+    ),
+    "time: three": (
+        BY_TIME | {"time": ("at", "seen", "at")}, ArgumentError, "time", ("at", "seen", "at"),
+        ("for all inputs", "one for each: left, right"),
+    ),
+    "time: one of two": (
+        BY_TIME | {"time": ("at", None)}, ArgumentError, "time", None, ("event-time",),
+    ),
+    "time: neither": (BY_TIME, ArgumentError, "time", None, ("event-time", "sk.UNBOUNDED")),
+    "time: not of both": (BY_TIME | {"time": "at"}, ColumnError, "time", "at", ("`right`",)),
+    "time: two of two kinds": (
+        BY_TIME | {"time": ["at", "ntz"]}, ArgumentError, "time",
+        "at (timestamp) and ntz (timestamp_ntz)", ("columns of one type", "cast"),
     ),
     "instances: none": (
         {"instances": 0}, ArgumentError, "instances", 0, ("from 1 to 65536",),
@@ -358,8 +382,13 @@ def test_static_with_streaming(spark: SparkSession, frames: tuple[DataFrame, Dat
 def test_wrong_way_to_the_result(streaming: sk.Joined, frames: tuple[DataFrame, DataFrame]) -> None:
     static = sk.join(*frames, **GOOD)
     told = "static inputs"
-    refused(lambda: static.writeStream, ArgumentError, "writeStream", told, "toDF()")
-    refused(streaming.toDF, ArgumentError, "toDF", "streaming inputs", "writeStream")
+    refused(lambda: static.writeStream, ArgumentError, "writeStream", told, "dataframe()", "toDF()")
+    for way, name in (
+        (streaming.toDF, "toDF"),
+        (streaming.dataframe, "dataframe"),
+        (streaming.show, "show"),
+    ):
+        refused(way, ArgumentError, name, "streaming inputs", "writeStream")
 
 
 @pytest.mark.parametrize("mode", ["complete", "update", None])

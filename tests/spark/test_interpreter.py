@@ -10,7 +10,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
 from skewless.errors import ArgumentError
-from skewless.spark.result import Described
 
 
 def python_of(script: Path, options: str = "") -> str:
@@ -26,7 +25,7 @@ def bare_python(tmp_path: Path) -> str:
     return python_of(tmp_path / "bare", "-I -S")
 
 
-def joined(rows: DataFrame) -> Described:
+def joined(rows: DataFrame) -> sk.Joined:
     right = rows.withColumnRenamed("timestamp", "seen")
     return sk.join(
         rows, right, on="value", left_time="timestamp", right_time="seen", within="1 second"
@@ -48,7 +47,10 @@ def test_workers_without_the_package_are_refused_before_any_job(
     checkpoint = tmp_path / "state"
     writer = joined(a_stream(spark)).writeStream.option("checkpointLocation", str(checkpoint))
     table = joined(a_table(spark))
-    for call in (lambda: writer.format("noop").start(), lambda: table.toDF(str(tmp_path / "work"))):
+    for call in (
+        lambda: writer.format("noop").start(),
+        lambda: table.dataframe(str(tmp_path / "work")),
+    ):
         with pytest.raises(ArgumentError) as caught:
             call()
         assert caught.value.argument == "PYSPARK_PYTHON"
@@ -63,14 +65,14 @@ def test_a_missing_interpreter_is_refused(
 ) -> None:
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "nothing"))
     with pytest.raises(ArgumentError, match="PYSPARK_PYTHON"):
-        joined(a_table(spark)).toDF()
+        joined(a_table(spark)).dataframe()
 
 
 def test_another_interpreter_with_the_package_will_do(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(spark.sparkContext, "pythonExec", python_of(tmp_path / "other"))
-    assert joined(a_table(spark)).toDF().collect() == []
+    assert joined(a_table(spark)).dataframe().collect() == []
 
 
 def test_packages_sent_along_are_not_looked_for(
@@ -79,5 +81,5 @@ def test_packages_sent_along_are_not_looked_for(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", bare_python)
     monkeypatch.setattr(spark.sparkContext, "_python_includes", ["skewless.zip"])
     with pytest.raises(Exception, match="No module named") as caught:
-        joined(a_table(spark)).toDF().collect()
+        joined(a_table(spark)).dataframe().collect()
     assert not isinstance(caught.value, ArgumentError)

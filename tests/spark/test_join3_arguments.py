@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
 from skewless.errors import ArgumentError, ColumnError
+from skewless.strategies import FAMILIES
 from tests.spark.test_bad_arguments import COMPARE, UNITS, rate, refused
 
 Frames = tuple[DataFrame, DataFrame, DataFrame]
@@ -40,6 +41,11 @@ def test_the_good_arguments_are_good(frames: Frames) -> None:
         {"within": timedelta(seconds=1), "late": ("1 second", timedelta(0), "2 minutes")},
         {"on": [sk.equal("r.K", "s.k"), sk.band("t.z", "s.y", 0)], "instances": 1},
         {"strategy": sk.Tree(["t", "s", "r"]), "suffixes": ["", "_s", "_t"]},
+        {"strategy": None, "within": sk.UNBOUNDED, "late": None},
+        {"times": None, "time": ["at", "seen", "done"], "strategy": "auto"},
+        {"times": None, "within": sk.UNBOUNDED},
+        {"times": None, "within": {"rs": sk.UNBOUNDED, "st": sk.UNBOUNDED}},
+        {"within": {"rs": sk.UNBOUNDED, "st": "1 second"}},
     ):
         assert "done" in sk.join3(*frames, **(GOOD | good)).columns
 
@@ -52,10 +58,11 @@ def linked(*more: object) -> dict[str, Any]:
 FORM = ("conditions between two inputs each", 'sk.equal("r.k", "s.k")', 'sk.band("s.x", "t.x", 5)')
 PREFIX = ("its input in front", '"r.k", "s.k" or "t.k"')
 BANDS = ("two numeric columns", "two timestamps of one kind", "two dates")
-STRATEGIES = ("'auto'", "sk.TriJoin(packing=True)", "sk.Tree(order=None)")
+STRATEGIES = (FAMILIES["join3"].choices(), "'auto'", "sk.TriJoin(", "sk.Tree(")
+TIMES = ("an event-time column for all inputs", "one for each: r, s, t")
 NAMES = ('three strings, such as ("_r", "_s", "_t")',)
 EACH = ("one bound for each pair that has a condition: rs, st",)
-ONE_OR_TWO = ("a duration, (lower, upper), or one per pair",)
+ONE_OR_TWO = ("a duration", "(lower, upper)", "sk.UNBOUNDED", "one per pair")
 
 # name: (changed arguments, kind of error, argument named, value told, choices told)
 BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str, ...]]] = {
@@ -108,14 +115,30 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
     "width: a number for times": (
         linked(sk.band("s.seen", "t.done", 5)), ArgumentError, "width", 5, ("10 minutes",),
     ),
-    "times: none": ({"times": None}, ArgumentError, "times", None, ("of r, s and t",)),
-    "times: one": ({"times": "at"}, ArgumentError, "times", "at", ("of r, s and t",)),
+    "times: none": (
+        {"times": None}, ArgumentError, "time", None, ("event-time", "sk.UNBOUNDED"),
+    ),
+    "times: one": ({"times": "at"}, ColumnError, "times", "at", ("`s`", "k, s, m, seen")),
+    "times: number": ({"times": 3}, ArgumentError, "times", 3, TIMES),
+    "times: with time": (
+        {"time": "at"}, ArgumentError, "time", "at", ("left out where times says it",),
+    ),
+    "time: two": (
+        {"times": None, "time": ("at", "seen")}, ArgumentError, "time", ("at", "seen"), TIMES,
+    ),
+    "time: none, one pair bounded": (
+        {"times": None, "within": {"rs": sk.UNBOUNDED, "st": "1 second"}}, ArgumentError, "time",
+        None, ("event-time", "sk.UNBOUNDED"),
+    ),
     "times: two": (
-        {"times": ("at", "seen")}, ArgumentError, "times", ("at", "seen"), ("of r, s and t",),
+        {"times": ("at", "seen")}, ArgumentError, "times", ("at", "seen"), TIMES,
     ),
     "times: one is none": (
-        {"times": ("at", None, "done")}, ArgumentError, "times", ("at", None, "done"),
-        ("of r, s and t",),
+        {"times": ("at", None, "done")}, ArgumentError, "times", None, ("event-time",),
+    ),
+    "times: one is none, unbounded": (
+        {"times": ("at", None, "done"), "within": sk.UNBOUNDED}, ArgumentError, "times", None,
+        ("event-time",),
     ),
     "times: missing": (
         {"times": ("at", "at", "done")}, ColumnError, "times", "at", ("`s`", "k, s, m, seen"),
@@ -130,14 +153,17 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
         {"times": ("ntz", "seen", "done")}, ArgumentError, "times",
         "ntz (timestamp_ntz), seen (timestamp), done (timestamp)", ("one type", "cast"),
     ),
-    "within: none": ({"within": None}, ArgumentError, "within", None, ("10 minutes", "timedelta")),
+    "within: none": (
+        {"within": None}, ArgumentError, "within", None, ("10 minutes", "timedelta", *ONE_OR_TWO),
+    ),
     "within: words": ({"within": "a while"}, ArgumentError, "within", "a while", UNITS),
     "within: number": ({"within": 5}, ArgumentError, "within", 5, ("10 minutes", "timedelta")),
     "within: negative": (
         {"within": "-1 second"}, ArgumentError, "within", "-1 second", ("not negative",),
     ),
-    "within: unbounded": (
-        {"within": sk.UNBOUNDED}, ArgumentError, "within", sk.UNBOUNDED, ("10 minutes",),
+    "within: half unbounded": (
+        {"within": ("0 seconds", sk.UNBOUNDED)}, ArgumentError, "within", sk.UNBOUNDED,
+        ("10 minutes",),
     ),
     "within: three": (
         {"within": ("1 s", "2 s", "3 s")}, ArgumentError, "within", ("1 s", "2 s", "3 s"),
@@ -172,11 +198,11 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
         {"late": "-1 second"}, ArgumentError, "late", "-1 second", ("not negative",),
     ),
     "late: two": (
-        {"late": ("1 s", "2 s")}, ArgumentError, "late", ("1 s", "2 s"), ("three: (r, s, t)",),
+        {"late": ("1 s", "2 s")}, ArgumentError, "late", ("1 s", "2 s"), ("one for each input: (r, s, t)",),
     ),
     "late: one of three": ({"late": ["1 day", 5, None]}, ArgumentError, "late", 5, ("10 minutes",)),
     "strategy: name": ({"strategy": "trijoin"}, ArgumentError, "strategy", "trijoin", STRATEGIES),
-    "strategy: none": ({"strategy": None}, ArgumentError, "strategy", None, STRATEGIES),
+    "strategy: nothing": ({"strategy": ""}, ArgumentError, "strategy", "", STRATEGIES),
     "strategy: class": ({"strategy": sk.Tree}, ArgumentError, "strategy", sk.Tree, STRATEGIES),
     "strategy: of two inputs": (
         {"strategy": sk.Hash()}, ArgumentError, "strategy", sk.Hash(), STRATEGIES,
@@ -306,8 +332,13 @@ def test_static_with_streaming(spark: SparkSession, streams: Frames, place: int)
 def test_wrong_way_to_the_result(frames: Frames, streams: Frames) -> None:
     static, streaming = sk.join3(*frames, **GOOD), sk.join3(*streams, **STREAM)
     told = "static inputs"
-    refused(lambda: static.writeStream, ArgumentError, "writeStream", told, "toDF()")
-    refused(streaming.toDF, ArgumentError, "toDF", "streaming inputs", "writeStream")
+    refused(lambda: static.writeStream, ArgumentError, "writeStream", told, "dataframe()", "toDF()")
+    for way, name in (
+        (streaming.toDF, "toDF"),
+        (streaming.dataframe, "dataframe"),
+        (streaming.show, "show"),
+    ):
+        refused(way, ArgumentError, name, "streaming inputs", "writeStream")
 
 
 def test_bad_steps_and_modes(streams: Frames) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
 from skewless.errors import ArgumentError, ColumnError
+from skewless.strategies import FAMILIES
 from tests.spark.test_bad_arguments import UNITS, rate, refused
 
 Frames = tuple[DataFrame, DataFrame]
@@ -52,6 +53,8 @@ def test_the_good_arguments_are_good(frames: Frames) -> None:
         {"within": ("-1 second", "2 hours"), "instances": 1, "dimension": 3},
         {"within": None, "window": timedelta(minutes=1), "strategy": sk.S3J(most=5)},
         {"threshold": np.float64(0.25), "suffixes": ["_a", "_b"], "on_bad": "drop"},
+        {"within": sk.UNBOUNDED, "late": None, "strategy": None},
+        {"left_time": None, "right_time": None, "time": ["at", "seen"], "strategy": "auto"},
     ):
         assert sk.similarity_join(*frames, **(GOOD | good)).columns[-1] == "distance"
     assert sk.similarity_join(frames[0], **ALONE).columns[-2:] == ["d_right", "distance"]
@@ -62,7 +65,7 @@ NUMBERS = ("an array of numbers, or numeric columns", "euclidean")
 INTEGERS = ("an array of integers", "Jaccard")
 METRICS = ("'angular'", "'euclidean'", "'manhattan'", "'hamming'", "'jaccard'", "'haversine'",
            "a function of two matrices")  # fmt: skip
-STRATEGIES = ("'auto'", "sk.S3J(...)", "sk.ClusterJoin(partitions=...)", "sk.BruteForce()")
+STRATEGIES = (FAMILIES["similarity_join"].choices(), "'auto'", "sk.S3J(", "sk.ClusterJoin(")
 ON_COLUMNS = ("id, v, tags, x, y, at",)
 TWO_NAMES = ('two strings, such as ("_left", "_right")',)
 
@@ -162,12 +165,28 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
     "within: negative": (
         {"within": "-1 second"}, ArgumentError, "within", "-1 second", ("not negative",),
     ),
-    "within: unbounded": (
-        {"within": sk.UNBOUNDED}, ArgumentError, "within", sk.UNBOUNDED, ("10 minutes",),
+    "within: half unbounded": (
+        {"within": ("0 seconds", sk.UNBOUNDED)}, ArgumentError, "within", sk.UNBOUNDED,
+        ("10 minutes",),
+    ),
+    "within: unbounded, one time": (
+        {"within": sk.UNBOUNDED, "right_time": None}, ArgumentError, "right_time", None,
+        ("event-time",),
+    ),
+    "time: with left_time": (
+        {"time": "at"}, ArgumentError, "time", "at", ("left out", "left_time, right_time"),
+    ),
+    "time: three": (
+        {"left_time": None, "right_time": None, "time": ["at"] * 3}, ArgumentError, "time",
+        ["at"] * 3, ("for all inputs", "one for each: left, right"),
+    ),
+    "time: none": (
+        {"left_time": None, "right_time": None}, ArgumentError, "time", None,
+        ("event-time", "sk.UNBOUNDED"),
     ),
     "within: three": (
         {"within": ("1 s", "2 s", "3 s")}, ArgumentError, "within", ("1 s", "2 s", "3 s"),
-        ("a duration or (lower, upper)",),
+        ("a duration", "(lower, upper) or sk.UNBOUNDED"),
     ),
     "within: turned round": (
         {"within": ("2 seconds", "1 second")}, ArgumentError, "within",
@@ -191,11 +210,11 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
     ),
     "late: three": (
         {"late": ("1 s", "2 s", "3 s")}, ArgumentError, "late", ("1 s", "2 s", "3 s"),
-        ("a duration, or two: (left, right)",),
+        ("a duration", "one for each input: (left, right)"),
     ),
     "late: one of two": ({"late": ["1 day", 5]}, ArgumentError, "late", 5, ("10 minutes",)),
     "strategy: name": ({"strategy": "s3j"}, ArgumentError, "strategy", "s3j", STRATEGIES),
-    "strategy: none": ({"strategy": None}, ArgumentError, "strategy", None, STRATEGIES),
+    "strategy: nothing": ({"strategy": ""}, ArgumentError, "strategy", "", STRATEGIES),
     "strategy: class": ({"strategy": sk.S3J}, ArgumentError, "strategy", sk.S3J, STRATEGIES),
     "strategy: of equality": (
         {"strategy": sk.Hash()}, ArgumentError, "strategy", sk.Hash(), STRATEGIES,
@@ -216,7 +235,7 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
     "suffixes: number": ({"suffixes": ("_l", 2)}, ArgumentError, "suffixes", ("_l", 2), TWO_NAMES),
     "suffixes: alike": (
         {"suffixes": ("_x", "_X")}, ColumnError, "suffixes", ("_x", "_X"),
-        ("no output column appears twice", "'id_x', 's_x'"),
+        ("no output column appears twice", "'id_X', 'id_x'", "'s_X', 's_x'"),
     ),
     "on_bad": ({"on_bad": "ignore"}, ArgumentError, "on_bad", "ignore", ("'error'", "'drop'")),
     "on_null_time": (
@@ -262,10 +281,12 @@ def test_no_job_runs_before_arguments_are_refused(spark: SparkSession) -> None:
         context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type]
 
 
-def test_a_missing_time_is_told_without_what_is_refused(frames: Frames) -> None:
+def test_a_missing_time_is_told_with_what_can_do_without(frames: Frames) -> None:
     with pytest.raises(ArgumentError) as error:
         sk.similarity_join(*frames, **(GOOD | {"right_time": None}))
-    assert "UNBOUNDED" not in str(error.value)
+    assert "sk.UNBOUNDED" in str(error.value)
+    without = {"left_time": None, "right_time": None, "within": sk.UNBOUNDED}
+    assert sk.similarity_join(*frames, **(GOOD | without)).columns[-1] == "distance"
 
 
 # name: (changed arguments, argument named, value told, choices told)
@@ -419,8 +440,13 @@ def test_static_with_streaming(spark: SparkSession, streams: Frames, name: str) 
 def test_wrong_way_to_the_result(frames: Frames, streams: Frames) -> None:
     static, streaming = sk.similarity_join(*frames, **GOOD), sk.similarity_join(*streams, **STREAM)
     told = "static inputs"
-    refused(lambda: static.writeStream, ArgumentError, "writeStream", told, "toDF()")
-    refused(streaming.toDF, ArgumentError, "toDF", "streaming inputs", "writeStream")
+    refused(lambda: static.writeStream, ArgumentError, "writeStream", told, "dataframe()", "toDF()")
+    for way, name in (
+        (streaming.toDF, "toDF"),
+        (streaming.dataframe, "dataframe"),
+        (streaming.show, "show"),
+    ):
+        refused(way, ArgumentError, name, "streaming inputs", "writeStream")
 
 
 def test_bad_steps_and_modes(streams: Frames) -> None:

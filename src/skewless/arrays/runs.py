@@ -9,7 +9,6 @@ import pyarrow as pa
 
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Ints, UInts, frozen
-from skewless.state.segments import SegmentInfo
 
 EMPTY = np.empty(0, np.int64)
 
@@ -48,11 +47,6 @@ def part_of_ranges(first: Ints, last: Ints, part: Ints, parts: Ints) -> tuple[In
     count = last - first
     begin, end = first + count * part // parts, first + count * (part + 1) // parts
     return begin, end, int((end - begin).sum())
-
-
-def touches(segment: SegmentInfo, hash_min: int, hash_max: int) -> bool:
-    """Whether a segment can hold rows of a range of hashes."""
-    return segment.hash_min <= hash_max and segment.hash_max >= hash_min
 
 
 def bounds(hashes: UInts, hash_min: int, hash_max: int) -> tuple[int, int]:

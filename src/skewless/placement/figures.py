@@ -90,6 +90,18 @@ class LoadReport:
 
 
 @dataclass(frozen=True)
+class Work:
+    """What each instance did: rows that probed, pairs compared, milliseconds."""
+
+    rows: Floats
+    pairs: Floats
+    ms: Floats
+
+    def minus(self, other: Work) -> Work:
+        return Work(self.rows - other.rows, self.pairs - other.pairs, self.ms - other.ms)
+
+
+@dataclass(frozen=True)
 class Decision:
     """A change of the routing that was proposed, and what became of it. `rows` are the stored rows
     that came along."""

@@ -5,15 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from skewless.arrays.types import Floats
-from skewless.placement.figures import Decision, LoadReport
+from skewless.placement.figures import Decision, LoadReport, Work
 from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.units import RoutingTable
-
-if TYPE_CHECKING:
-    from skewless.placement.balancing.monitor import Work
 
 KEYS_WATCHED = 8  # per instance, where nothing depends on it
 

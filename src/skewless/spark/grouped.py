@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from skewless.errors import ArgumentError
 from skewless.spark.result import Result
 
 if TYPE_CHECKING:
+    from skewless.placement.grouping import Grouping
     from skewless.spark.arguments.aggregate import Aggregated
+    from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop
 
 
 @dataclass(frozen=True)
 class GroupedResult:
-    """Groups of a result, waiting for what to compute. `more` are arguments of `sk.aggregate`:
-    time, window, late, strategy, instances, on_null_time."""
+    """Groups of a result, waiting for what to compute; all else is as for `sk.aggregate`."""
 
     result: Result
     by: tuple[str, ...]
-    more: Mapping[str, Any]
+    time: str | None = None
+    window: Duration | tuple[Duration, Duration] | None = None
+    late: Duration | None = None
+    strategy: Grouping | Auto | None = None
+    instances: int | None = None
+    on_null_time: ErrorOrDrop = "error"
 
     def agg(self, aggs: Mapping[str, object] | None = None, **named: object) -> Aggregated:
         """What to compute, as for `sk.aggregate`: ``agg(n="count", total=("sum", "x"))``, or as a
@@ -30,4 +36,14 @@ class GroupedResult:
         if aggs is not None and not isinstance(aggs, Mapping):
             accepted = '{"name": aggregate} or name=aggregate, such as total=("sum", "x")'
             raise ArgumentError("agg", aggs, accepted)
-        return aggregate(self.result, list(self.by), {**(aggs or {}), **named}, **self.more)
+        return aggregate(
+            self.result,
+            list(self.by),
+            {**(aggs or {}), **named},
+            time=self.time,
+            window=self.window,
+            late=self.late,
+            strategy=self.strategy,
+            instances=self.instances,
+            on_null_time=self.on_null_time,
+        )

@@ -11,10 +11,10 @@ import shutil
 import tempfile
 import uuid
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
 from skewless.engine.pipeline import Feed, IngestTask, Node, Pipeline
 from skewless.engine.watermark import EventTimes
-from skewless.errors import ArgumentError
+from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.executor import SparkExecutor, taken_in
 from skewless.spark.interpreter import check_workers
 from skewless.spark.steps import (
@@ -40,6 +40,8 @@ from skewless.spark.steps import (
 from skewless.state.files import qualify
 
 if TYPE_CHECKING:
+    from skewless.placement.grouping import Grouping
+    from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop
     from skewless.spark.grouped import GroupedResult
     from skewless.spark.writer import ResultWriter
 
@@ -112,18 +114,34 @@ class Result:
         kind = "streaming" if self.isStreaming else "static"
         return f"{type(self).__name__}[{columns}] ({kind})"
 
-    def __getattr__(self, name: str) -> NoReturn:
-        more = ""
-        if not name.startswith("_") and hasattr(DataFrame, name):
-            more = (
+    def __getitem__(self, column: str) -> Column:
+        """A column, for conditions and expressions: ``result.where(result["price"] > 5)``."""
+        known = {name.lower() for name in self.columns}
+        name = column.lower() if isinstance(column, str) else ""
+        if not {name, name.partition(".")[0]} & known:
+            raise ColumnError("[…]", column, f"a column of the result: {', '.join(self.columns)}")
+        return F.col(column)
+
+    if not TYPE_CHECKING:  # type checkers are to find names that are not there
+
+        def __getattr__(self, name: str) -> Column:
+            """A column, as of a DataFrame; of all else, what there is instead."""
+            ours = name.startswith("_") or hasattr(type(self), name)  # a property that failed
+            if not ours and name in self.columns:
+                return F.col(name)
+            instead = "" if ours or not hasattr(DataFrame, name) else self._instead()
+            raise AttributeError(
+                f"{type(self).__name__} has no {name!r}. It has: {', '.join(OFFERED)}.{instead}"
+            )
+
+    def _instead(self) -> str:
+        """What to do for a method that only DataFrames have."""
+        if self.isStreaming:
+            return (
                 " A batch of the rows as a DataFrame, with all its methods, is what "
                 "writeStream.foreachBatch hands over."
-                if self.isStreaming
-                else " A DataFrame of the rows, with all its methods, is what dataframe() gives."
             )
-        raise AttributeError(
-            f"{type(self).__name__} has no {name!r}. It has: {', '.join(OFFERED)}.{more}"
-        )
+        return " A DataFrame of the rows, with all its methods, is what dataframe() gives."
 
     def __dir__(self) -> list[str]:
         return list(OFFERED)
@@ -138,7 +156,7 @@ class Result:
         """The same as `where`."""
         return self._then("filter", condition)
 
-    def select(self, *columns: str | Column) -> Self:
+    def select(self, *columns: str | Column | Sequence[str | Column]) -> Self:
         """The result with these columns, as `DataFrame.select`."""
         return self._then("select", *columns)
 
@@ -159,12 +177,24 @@ class Result:
         """The result without some columns."""
         return self._then("drop", *columns)
 
-    def groupBy(self, *by: str, **more: Any) -> GroupedResult:
+    def groupBy(
+        self,
+        *by: str | Sequence[str],
+        time: str | None = None,
+        window: Duration | tuple[Duration, Duration] | None = None,
+        late: Duration | None = None,
+        strategy: Grouping | Auto | None = None,
+        instances: int | None = None,
+        on_null_time: ErrorOrDrop = "error",
+    ) -> GroupedResult:
         """Groups to be aggregated: ``result.groupBy("k", time="at", window="1 minute").agg(
         n="count", total=("sum", "x"))`` is `sk.aggregate` of this result."""
         from skewless.spark.grouped import GroupedResult
 
-        return GroupedResult(self, by, more)
+        listed: Any = by[0] if len(by) == 1 and isinstance(by[0], list | tuple) else by
+        return GroupedResult(
+            self, tuple(listed), time, window, late, strategy, instances, on_null_time
+        )
 
     def _then(self, method: str, *arguments: Any) -> Self:
         step = (method, arguments)
@@ -216,7 +246,8 @@ class Result:
         from skewless.spark.writer import ResultWriter
 
         if not self.isStreaming:
-            raise ArgumentError("writeStream", "static inputs", "used on streams; see dataframe()")
+            accepted = "used on streams; of static inputs take dataframe() or toDF()"
+            raise ArgumentError("writeStream", "static inputs", accepted)
         return ResultWriter(self)
 
     def dataframe(self, workdir: str | None = None) -> DataFrame:
@@ -225,10 +256,12 @@ class Result:
         State lies in `workdir` as long as the result is in use; on a cluster it must be a folder
         that all machines reach. Default: a temporary folder, removed when Python exits.
         """
+        return self._worked_out("dataframe", workdir)
+
+    def _worked_out(self, method: str, workdir: str | None = None) -> DataFrame:
         if self.isStreaming:
-            raise ArgumentError(
-                "dataframe", "streaming inputs", "used on static ones; see writeStream"
-            )
+            accepted = 'used on static ones; a stream has writeStream, such as .format("console")'
+            raise ArgumentError(method, "streaming inputs", accepted)
         check_workers(self.sparkSession)
         if workdir is None:
             root = tempfile.mkdtemp(prefix="skewless-")
@@ -244,14 +277,11 @@ class Result:
 
     def toDF(self, workdir: str | None = None) -> DataFrame:
         """The same as `dataframe`, which says better what it does: PySpark's `toDF` renames."""
-        return self.dataframe(workdir)
+        return self._worked_out("toDF", workdir)
 
     def show(self, n: int = 20, truncate: bool | int = True) -> None:
         """Print the first rows; of static inputs only."""
-        if self.isStreaming:
-            accepted = 'used on static inputs; a stream is shown by writeStream.format("console")'
-            raise ArgumentError("show", "streaming inputs", accepted)
-        self.dataframe().show(n, truncate)
+        self._worked_out("show").show(n, truncate)
 
 
 class Plan:

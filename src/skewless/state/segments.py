@@ -66,6 +66,10 @@ class SegmentInfo:
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
 
+    def touches(self, hash_min: int, hash_max: int) -> bool:
+        """Whether it can hold rows of a range of hashes."""
+        return self.hash_min <= hash_max and self.hash_max >= hash_min
+
 
 @dataclass(frozen=True)
 class Rows:

@@ -44,7 +44,7 @@ def test_a_unit_takes_its_hashes_both_ends_included(first: int, last: int, kept:
     assert clipped.columns[0].to_pylist() == expected
     for h in hashes:
         segment = SegmentInfo("", "left", 1, 0, 0, h, h, 0, 0)
-        assert two_way.touches(segment, first, last) == (first <= h <= last)
+        assert segment.touches(first, last) == (first <= h <= last)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 7])

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.placement.balancing.monitor import Monitor, Work
+from skewless.placement.balancing.monitor import Monitor
+from skewless.placement.figures import Work
 from skewless.placement.places import Placement
 from tests.placement.balancing.views import key_in, own, report
 from tests.strategies import examples

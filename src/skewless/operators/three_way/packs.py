@@ -31,7 +31,7 @@ from skewless.operators.three_way.bindings import (
 from skewless.operators.three_way.portions import WHOLE, Share, counted
 from skewless.operators.three_way.spec import NAMES, STREAMS, Edge, ThreeSpec
 from skewless.operators.three_way.tally import Tally
-from skewless.state.segments import Rows
+from skewless.state.segments import Rows, times_of
 
 PACKS = "packs"  # what segments of them are of
 
@@ -178,7 +178,7 @@ class UnpackedPairs:
         width = len(spec.streams[kind.hub].schema)
         lists = run.columns[width:]
         columns = [c.values for c in lists]
-        times = columns[spec.streams[kind.partner].time].view(pa.int64()).to_numpy()
+        times = times_of(columns, spec.streams[kind.partner].time, len(columns[0]))
         hubs = StoredRun(run.hashes, run.times, run.columns[:width])
         begins = lists[0].offsets.to_numpy()
         return UnpackedPairs(spec, kind, hubs, StoredRun(NO_HASHES, times, columns), begins)

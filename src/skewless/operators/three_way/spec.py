@@ -23,10 +23,11 @@ STREAMS = (0, 1, 2)
 
 @dataclass(frozen=True)
 class Stream:
-    """One input: its columns, its event time, and how late its rows may be."""
+    """One input: its columns, its event time, and how late its rows may be. Where times are not
+    bounded, there need not be one."""
 
     schema: pa.Schema
-    time: int
+    time: int | None
     late_us: int
 
 
@@ -115,8 +116,8 @@ class ThreeSpec:
         lags = (self.max_lag_us(x, y) for x, y in permutations(STREAMS, 2))
         if max(lags) >= FAR_US:
             return EventTimes()
-        times = (x.schema.field(x.time).name for x in self.streams)
-        parties = [Party(of, time) for of, time in zip(below, times, strict=True)]
+        times = (i.time_name for i in self.inputs())
+        parties = [Party(of, str(time)) for of, time in zip(below, times, strict=True)]
         return joined_times(parties, self.max_lag_us, self._name_of)
 
     def _name_of(self, stream: int, column: str) -> str | None:
@@ -134,10 +135,9 @@ class ThreeSpec:
     def fingerprint(self) -> dict[str, str]:
         """What must stay the same for a checkpoint to be continued, in words people understand."""
         facts = {"kind": "three-way join"}
-        for name, stream in zip(NAMES, self.streams, strict=True):
-            columns = ", ".join(f"{f.name} {f.type}" for f in stream.schema)
-            facts[f"{name} columns"] = columns
-            facts[f"{name} time"] = stream.schema.field(stream.time).name
+        for i in self.inputs():
+            facts[f"{i.name} columns"] = ", ".join(f"{f.name} {f.type}" for f in i.schema)
+            facts[f"{i.name} time"] = i.time_name or "none"
         for edge in self.edges:
             two = edge.pair.fingerprint()
             facts[edge.name] = f"{two['left keys']} with {two['right keys']}"

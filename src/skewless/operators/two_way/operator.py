@@ -33,9 +33,8 @@ from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.ingest import ingest
 from skewless.operators.two_way.loads import load_report
 from skewless.operators.two_way.work import JoinPlan, JoinWork
-from skewless.placement.balancing.monitor import Work
 from skewless.placement.balancing.verdict import verdict
-from skewless.placement.figures import Decision, LoadReport
+from skewless.placement.figures import Decision, LoadReport, Work
 from skewless.placement.places import IsolatedKey
 from skewless.placement.strategy import PlacementStrategy, Placing
 from skewless.placement.units import slot_of

@@ -23,7 +23,7 @@ import pyarrow as pa
 from skewless.arrays import keys
 from skewless.arrays.counting import count_rows
 from skewless.arrays.merging import expand_ranges, match_ranges
-from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select, touches
+from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select
 from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen
 from skewless.engine.instance import Instance
 from skewless.engine.operator import RunRef
@@ -264,7 +264,7 @@ class InstanceJoin:
         runs = []
         for segment in self._plan.old_of(other):
             # Compacted segments hold a part of all hashes: most have none of a few keys apart.
-            if not any(touches(segment, u.hash_min, u.hash_max) for u in units):
+            if not any(segment.touches(u.hash_min, u.hash_max) for u in units):
                 continue
             run = part(self._stored_run(segment))
             self._meter.stored(other, run.hashes, segment.bytes / segment.rows, units)

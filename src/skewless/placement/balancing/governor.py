@@ -19,10 +19,10 @@ from skewless.arrays.types import Floats
 from skewless.placement.balancing.changes import Change, Merge
 from skewless.placement.balancing.imbalance import max_over_mean
 from skewless.placement.balancing.loads import MeasuredTime
-from skewless.placement.balancing.monitor import Monitor, Work
+from skewless.placement.balancing.monitor import Monitor
 from skewless.placement.balancing.tally import Tally
 from skewless.placement.balancing.view import View
-from skewless.placement.figures import Decision, LoadReport
+from skewless.placement.figures import Decision, LoadReport, Work
 from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.strategy import Placing
 from skewless.placement.units import RoutingTable

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from skewless.arrays.types import Floats
 from skewless.placement.balancing.view import View
-from skewless.placement.figures import Figures, LoadReport, WatchedKey
+from skewless.placement.figures import Figures, LoadReport, WatchedKey, Work
 from skewless.placement.places import IsolatedKey, Placement
 
 ROW_MS, PAIR_MS = 1e-4, 2e-5  # before anything was measured
@@ -100,18 +100,6 @@ def _priced(figures: Figures, row_ms: float | Floats, pair_ms: float | Floats) -
         time_left_ms=row_ms * figures.probing_left + pair_ms * figures.pairs_left,
         time_right_ms=row_ms * figures.probing_right + pair_ms * figures.pairs_right,
     )
-
-
-@dataclass(frozen=True)
-class Work:
-    """What each instance did: rows that probed, pairs compared, milliseconds."""
-
-    rows: Floats
-    pairs: Floats
-    ms: Floats
-
-    def minus(self, other: Work) -> Work:
-        return Work(self.rows - other.rows, self.pairs - other.pairs, self.ms - other.ms)
 
 
 class _Prices:

@@ -123,7 +123,7 @@ class Grouper:
 
     def plan(self, light: npt.ArrayLike, keys: npt.ArrayLike, counts: npt.ArrayLike) -> Ints:
         """Divide a batch that is seen whole, where the driver plans."""
-        raise NotImplementedError(f"{self.grouping!r} looks at one tuple after the other")
+        raise TypeError(f"{self.grouping!r} looks at one tuple after the other")
 
     def snapshot(self) -> bytes:
         """All of the state, for `Grouping.resume`."""

@@ -26,7 +26,7 @@ from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Source
 from skewless.spark.arguments.times import check_null_times, parse_lates
 from skewless.spark.result import BELOW, Result, sizes
-from skewless.strategies import FAMILIES
+from skewless.strategies import choose_strategy
 
 AGGS = (
     '{"name": aggregate}, each one of "count", ("sum", "column"), ("quantile", "column", 0.95) or '
@@ -95,10 +95,7 @@ def aggregate(
     ...                       window="1 minute", late="10 seconds")        # doctest: +SKIP
     """
     drop_null_times = check_null_times(on_null_time)
-    if strategy is not None and grouping is not None:
-        raise ArgumentError("grouping", grouping, "left out where `strategy` is given")
-    argument = "strategy" if grouping is None else "grouping"
-    chosen: Grouping = FAMILIES["aggregate"].choose(strategy or grouping, argument)
+    chosen: Grouping = choose_strategy("aggregate", strategy, grouping=grouping)
     [this] = columns.inputs_of(df=df)
     keys = parse_by(this, by)
     windows, late_us, time_index = _parse_times(this, time, window, late)
@@ -137,7 +134,7 @@ def _parse_times(
         raise ArgumentError("window", window, accepted)
     if time is None:
         raise ArgumentError("time", time, "the event-time column, as there is a `window`")
-    [late_us] = parse_lates(late, [this], "a duration")
+    [late_us] = parse_lates(late, [this])
     return Window(size_us, slide_us), late_us, this.time_index(time, "time")
 
 

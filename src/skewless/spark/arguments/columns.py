@@ -79,9 +79,7 @@ class Input:
     def time_index(self, name: object, argument: str) -> int:
         """The number of an event-time column."""
         if name is None:
-            raise ArgumentError(
-                argument, name, "the event-time column (only within=sk.UNBOUNDED can do without)"
-            )
+            raise ArgumentError(argument, name, "the event-time column")
         index = self.index(name, argument)
         if not pt.is_timestamp(self.type_of(index)):
             hint = ""

@@ -57,7 +57,7 @@ def deduplicate(
     drop_null_times = check_null_times(on_null_time)
     [this] = inputs = columns.inputs_of(df=df)
     keys = [KeyColumn(i, this.type_of(i)) for i in parse_by(this, by)]
-    [late_us] = parse_lates(late, inputs, "a duration")
+    [late_us] = parse_lates(late, inputs)
     side = columns.side_spec(this, keys, (), this.time_index(time, "time"), late_us)
     within_us, count = parse_duration_us(within, "within"), sizes(instances=instances)["instances"]
 

@@ -28,11 +28,10 @@ from skewless.spark.arguments.times import (
     check_null_times,
     parse_bounds,
     parse_lates,
-    resolve_times,
-    time_names,
+    parse_times,
 )
 from skewless.spark.result import Result, sizes
-from skewless.strategies import FAMILIES
+from skewless.strategies import choose_strategy
 
 HOWS = ("inner",)
 SLOTS_PER_INSTANCE = 16
@@ -70,7 +69,8 @@ def join(
         ``"k"``, ``["k1", "k2"]``, ``[("left_k", "right_k")]``, ``sk.band("lx", "rx", width)``, or a
         list of these.
     time
-        The event-time column: one name for both inputs, or ``("ordered_at", "seen_at")``.
+        The event-time column: one name for both inputs, or ``("ordered_at", "seen_at")``. With
+        ``within=sk.UNBOUNDED`` it may be left out.
     left_time, right_time
         The same, one by one.
     within
@@ -110,9 +110,11 @@ def join(
     conditions = columns.parse_on(on)
     merged = merged_keys([(0, 1, condition) for condition in conditions])
     named = named_columns(inputs, suffixes, SUFFIXES, merged)
-    names = time_names(inputs, time, {"left_time": left_time, "right_time": right_time})
-    left_side, right_side = _sides(inputs, conditions, names, within, late)
-    bounds = parse_bounds(within, "a duration, (lower, upper) or sk.UNBOUNDED")
+    bounds = parse_bounds(within)
+    unbounded, older = within is UNBOUNDED, {"left_time": left_time, "right_time": right_time}
+    times = parse_times(inputs, time, older, unbounded=unbounded)
+    lates = parse_lates(late, inputs, unbounded=unbounded)
+    left_side, right_side = _sides(inputs, conditions, times, lates)
     output = tuple(OutputColumn(SIDES[c.input], c.index, c.name) for c in named)
     spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times)
     given = sizes(instances=instances, slots=slots)
@@ -137,18 +139,11 @@ class Joined(Result):
 def _sides(
     inputs: Sequence[columns.Input],
     conditions: Sequence[columns.Condition],
-    names: Sequence[tuple[str, object]],
-    within: object,
-    late: object,
+    times: Sequence[int | None],
+    lates: Sequence[int],
 ) -> list[SideSpec]:
-    unbounded = within is UNBOUNDED
     left, right = inputs
     left_keys, right_keys, left_bands, right_bands = columns.resolve_keys(left, right, conditions)
-    times: Sequence[int | None] = [None, None]
-    if not unbounded or any(name is not None for _, name in names):
-        times = resolve_times(inputs, names)
-    accepted = "a duration, or two: (left, right)"
-    lates = parse_lates(late, inputs, accepted, unbounded=unbounded)
     compared = ((left_keys, left_bands), (right_keys, right_bands))
     return [
         columns.side_spec(this, *of, time, late_us)
@@ -159,10 +154,7 @@ def _sides(
 def _parse_strategy(
     strategy: object, balance: object, spec: JoinSpec, instances: int | None
 ) -> PlacementStrategy:
-    if strategy is not None and balance is not None:
-        raise ArgumentError("balance", balance, "left out where `strategy` is given")
-    argument = "strategy" if balance is None else "balance"
-    chosen: PlacementStrategy = FAMILIES["join"].choose(strategy or balance, argument)
+    chosen: PlacementStrategy = choose_strategy("join", strategy, balance=balance)
     for value, instance in chosen.pinned:
         try:
             hash_of_value(value, spec.left)

@@ -11,7 +11,6 @@ from skewless.operators.pair import JoinSpec
 from skewless.operators.three_way.operator import ThreeWayOperator
 from skewless.operators.three_way.spec import (
     NAMES,
-    STREAMS,
     Edge,
     OutputColumn,
     Stream,
@@ -22,17 +21,18 @@ from skewless.spark.arguments import columns
 from skewless.spark.arguments.kinds import Auto, Condition, ErrorOrDrop, Late, Source, Within
 from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
 from skewless.spark.arguments.times import (
+    BOUND_FORMS,
     check_null_times,
     parse_bounds,
     parse_lates,
-    resolve_times,
-    time_names,
+    parse_times,
 )
 from skewless.spark.result import Result, sizes
-from skewless.strategies import FAMILIES
+from skewless.strategies import choose_strategy
 
 SUFFIXES = ("_r", "_s", "_t")
-BOUND_FORMS = "a duration, (lower, upper), sk.UNBOUNDED, or one per pair"
+ANY_TIMES = parse_bounds(UNBOUNDED)
+PER_PAIR = f'{BOUND_FORMS}; or one per pair, such as {{"rs": "1 minute", "st": "5 minutes"}}'
 ON_FORM = (
     'conditions between two inputs each, such as [sk.equal("r.k", "s.k"), sk.band("s.x", "t.x", 5)]'
 )
@@ -67,17 +67,20 @@ def join3(
         with the input they are of. The inputs must hang together: conditions between two pairs make
         a chain, between all three a cycle. A pair may have several conditions.
     time
-        The event-time column: one name for all inputs, or one for each.
+        The event-time column: one name for all inputs, or one for each. With
+        ``within=sk.UNBOUNDED`` it may be left out.
     times
         Another name of `time`.
     within
         How far the times of two rows that have a condition may be apart: ``"1 minute"``, or
         ``(lower, upper)`` for the later input's time minus the earlier's, or one per pair,
         ``{"rs": "1 minute", "st": ("0 seconds", "5 minutes")}``. Longer keeps more state;
-        ``sk.UNBOUNDED`` keeps all of it.
+        ``sk.UNBOUNDED``, for all or for a pair: any times; the state then grows for ever, unless
+        two other pairs are bounded.
     late
         How far a row may lie behind the latest of its input, ``"1 minute"`` or one per input.
-        Later rows are dropped and counted. Default: "0 seconds". In a result nothing is late.
+        Later rows are dropped and counted. Default: "0 seconds", and where `within` lets the state
+        grow for ever: no row is late. In a result nothing is late.
     where
         A further SQL condition over the output columns.
     strategy
@@ -104,8 +107,18 @@ def join3(
     _refuse_other_shapes(conditions)
     named = named_columns(inputs, suffixes, SUFFIXES, merged_keys(conditions))
     output = tuple(OutputColumn(c.input, c.index, c.name) for c in named)
-    when = _parse_times(inputs, time, times)
-    spec = _spec(inputs, conditions, when, within, late, output, drop_null_times)
+    bounds = _parse_within(within, sorted({(a, b) for a, b, _ in conditions}))
+    bounded = sum(bound != ANY_TIMES for bound in bounds.values())
+    when = parse_times(inputs, time, {"times": times}, unbounded=not bounded)
+    # Two bounded pairs bound all three times. With fewer of them nothing expires.
+    lates = parse_lates(late, inputs, unbounded=bounded < 2)
+    streams = (
+        Stream(inputs[0].plain_schema, when[0], lates[0]),
+        Stream(inputs[1].plain_schema, when[1], lates[1]),
+        Stream(inputs[2].plain_schema, when[2], lates[2]),
+    )
+    edges = _edges(inputs, conditions, streams, bounds)
+    spec = ThreeSpec(streams, edges, output, drop_null_times)
     chosen = _parse_strategy(strategy, spec)
     count = sizes(instances=instances)["instances"]
 
@@ -171,46 +184,29 @@ def _written(condition: Linked) -> str:
     return f"{NAMES[a]}.{pair[0]} = {NAMES[b]}.{pair[1]}"
 
 
-def _spec(
+def _edges(
     inputs: list[columns.Input],
     conditions: list[Linked],
-    times: list[int],
-    within: object,
-    late: object,
-    output: tuple[OutputColumn, ...],
-    drop_null_times: bool,
-) -> ThreeSpec:
-    lates = parse_lates(late, inputs, "a duration, or three: (r, s, t)",
-                        unbounded=within is UNBOUNDED)  # fmt: skip
-    pairs = sorted({(a, b) for a, b, _ in conditions})
-    bounds = _parse_within(within, pairs)
+    streams: Sequence[Stream],
+    bounds: Mapping[tuple[int, int], tuple[int, int]],
+) -> tuple[Edge, ...]:
     edges = []
-    for a, b in pairs:
+    for (a, b), bound in bounds.items():
         mine = [c for x, y, c in conditions if (x, y) == (a, b)]
         keys_a, keys_b, bands_a, bands_b = columns.resolve_keys(inputs[a], inputs[b], mine)
-        left = columns.side_spec(inputs[a], keys_a, bands_a, times[a], lates[a])
-        right = columns.side_spec(inputs[b], keys_b, bands_b, times[b], lates[b])
-        edges.append(Edge(a, b, JoinSpec(left, right, *bounds[a, b], ())))
-    r, s, t = (Stream(inputs[x].plain_schema, times[x], lates[x]) for x in STREAMS)
-    return ThreeSpec((r, s, t), tuple(edges), output, drop_null_times)
-
-
-def _parse_times(inputs: list[columns.Input], time: object, times: object) -> list[int]:
-    if time is not None and times is not None:
-        raise ArgumentError("times", times, "left out where `time` is given")
-    argument = "time" if times is None else "times"
-    given = time if times is None else times
-    some = given if isinstance(given, tuple | list) else [given]
-    if any(name is None for name in some):
-        raise ArgumentError("times", given, "the event-time columns of r, s and t")
-    return resolve_times(inputs, time_names(inputs, given, {}, argument))
+        left, right = (
+            columns.side_spec(inputs[x], keys, bands, streams[x].time, streams[x].late_us)
+            for x, keys, bands in ((a, keys_a, bands_a), (b, keys_b, bands_b))
+        )
+        edges.append(Edge(a, b, JoinSpec(left, right, *bound, ())))
+    return tuple(edges)
 
 
 def _parse_within(
     within: object, pairs: list[tuple[int, int]]
 ) -> dict[tuple[int, int], tuple[int, int]]:
     if not isinstance(within, Mapping):
-        bound = parse_bounds(within, BOUND_FORMS)
+        bound = parse_bounds(within, PER_PAIR)
         return dict.fromkeys(pairs, bound)
     names = {f"{NAMES[a]}{NAMES[b]}": (a, b) for a, b in pairs}
     given = {"".join(map(str, key)) if isinstance(key, tuple) else key: value
@@ -218,11 +214,11 @@ def _parse_within(
     if set(given) != set(names):
         accepted = f"one bound for each pair that has a condition: {', '.join(sorted(names))}"
         raise ArgumentError("within", within, accepted)
-    return {names[name]: parse_bounds(value, BOUND_FORMS) for name, value in given.items()}
+    return {pair: parse_bounds(given[name], BOUND_FORMS) for name, pair in names.items()}
 
 
 def _parse_strategy(strategy: object, spec: ThreeSpec) -> ThreeStrategy:
-    chosen: ThreeStrategy = FAMILIES["join3"].choose(strategy)
+    chosen: ThreeStrategy = choose_strategy("join3", strategy)
     if isinstance(chosen, Tree) and chosen.order is not None:
         a, b = (NAMES.index(name) for name in chosen.order[:2])
         if spec.edge(a, b) is None:

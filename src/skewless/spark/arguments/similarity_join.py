@@ -35,11 +35,10 @@ from skewless.spark.arguments.times import (
     check_null_times,
     parse_bounds,
     parse_lates,
-    resolve_times,
-    time_names,
+    parse_times,
 )
 from skewless.spark.result import Result, sizes
-from skewless.strategies import FAMILIES
+from skewless.strategies import choose_strategy
 
 ERROR_OR_DROP = ("error", "drop")
 SUFFIXES = ("_left", "_right")
@@ -88,7 +87,8 @@ def similarity_join(
     threshold
         Rows are alike if ``distance <= threshold``, exactly. A larger one compares more.
     time, left_time, right_time
-        The event-time columns: one name for both inputs or one each, or one by one.
+        The event-time columns: one name for both inputs or one each, or one by one. With
+        ``within=sk.UNBOUNDED`` they may be left out.
     within, window
         How far times may be apart, as for `sk.join`; or that both are in one window of time.
     strategy
@@ -132,7 +132,7 @@ def similarity_join(
         check_null_times(on_null_time),
         check_metric,
     )
-    chosen: SimilarityStrategy = FAMILIES["similarity_join"].choose(strategy)
+    chosen: SimilarityStrategy = choose_strategy("similarity_join", strategy)
     count = sizes(instances=instances)["instances"]
 
     def make(cores: int, mode: str | None) -> SimilarityOperator:
@@ -170,19 +170,16 @@ def _sides(
     late: object,
 ) -> list[VectorSide]:
     time, left_time, right_time = times
-    named = {"left_time": left_time, "right_time": right_time}
     alone = len(inputs) == 1
     if alone and right_time is not None:
         raise ArgumentError("right_time", right_time, "left out where there is no `right`")
     if alone and isinstance(late, list | tuple):
         raise ArgumentError("late", late, "one duration, as there is one stream")
-    names = time_names(inputs, time, named)
-    for argument, name in names:
-        if name is None:
-            raise ArgumentError(argument, name, "the event-time column")
-    at = resolve_times(inputs, names)
-    accepted = "a duration, or two: (left, right)"
-    lates = parse_lates(late, inputs, accepted, unbounded=within is UNBOUNDED)
+    older = (
+        {"left_time": left_time} if alone else {"left_time": left_time, "right_time": right_time}
+    )
+    at = parse_times(inputs, time, older, unbounded=within is UNBOUNDED)
+    lates = parse_lates(late, inputs, unbounded=within is UNBOUNDED)
     return [
         VectorSide(this.plain_schema, compared[i], at[i], lates[i]) for i, this in enumerate(inputs)
     ]
@@ -250,7 +247,7 @@ def _parse_bounds(within: object, window: object, *, alone: bool) -> tuple[int, 
     if alone and isinstance(within, tuple | list):
         accepted = "one duration, as rows of one stream have no sides"
         raise ArgumentError("within", within, accepted)
-    return *parse_bounds(within, "a duration, (lower, upper) or sk.UNBOUNDED"), None
+    return *parse_bounds(within), None
 
 
 def _parse_threshold(threshold: object, metric: Metric) -> float:
