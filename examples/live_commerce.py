@@ -36,7 +36,7 @@ def main() -> None:
         stream(spark, "purchases"),
         stream(spark, "activity"),
         on=[sk.equal("r.streamer", "s.streamer"), sk.equal("s.user", "t.user")],
-        times=("shown_at", "bought_at", "seen_at"),
+        time=("shown_at", "bought_at", "seen_at"),
         # Bought within two minutes after the show; active in the minute before buying.
         within={"rs": ("0 seconds", "2 minutes"), "st": ("-1 minute", "0 seconds")},
     )

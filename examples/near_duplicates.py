@@ -61,7 +61,7 @@ def main() -> None:
         on="shingles",
         metric="jaccard",
         threshold=THRESHOLD,
-        left_time="posted_at",
+        time="posted_at",
         within="2 minutes",
         suffixes=("_first", "_again"),
     ).select("id_first", "id_again", "text_first", "text_again", "copy_of_again", "distance")
@@ -139,8 +139,8 @@ def show_batches(out: Console) -> None:
                   title="sk.history")  # fmt: skip
     for report in sk.history(str(FOLDER / "checkpoint")):
         compared = report.comparisons["compared"] + report.comparisons["inner"]
-        told = (report.batch_id, report.rows_left, report.state_rows, report.matches, compared)
-        table.add_row(*map(str, told))
+        row = (report.batch_id, report.rows_left, report.state_rows, report.matches, compared)
+        table.add_row(*map(str, row))
     out.print(table)
 
 

@@ -47,7 +47,7 @@ def main() -> None:
             sk.band("s.bytes", "t.bytes", 10),
             sk.band("r.source", "t.source", 20),
         ],
-        times=("timestamp",) * 3,
+        time="timestamp",
         within="30 seconds",
     )
     writer = alike.writeStream.format("parquet").trigger(availableNow=True)

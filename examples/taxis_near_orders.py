@@ -39,8 +39,7 @@ def main() -> None:
         on=["lat", "lon"],
         metric="haversine",
         threshold=METRES,
-        left_time="seen_at",
-        right_time="ordered_at",
+        time=("seen_at", "ordered_at"),
         within="30 seconds",
         suffixes=("_taxi", "_order"),
     )
@@ -81,9 +80,9 @@ def show_batches(out: Console) -> None:
     table = Table("batch", "taxis", "orders", "pairs near", "pairs compared", "busiest/mean",
                   title="sk.history")  # fmt: skip
     for report in sk.history(str(FOLDER / "checkpoint")):
-        told = (report.batch_id, report.rows_left, report.rows_right, report.matches,
-                report.comparisons["compared"])  # fmt: skip
-        table.add_row(*map(str, told), f"{report.busiest_over_mean:.2f}")
+        row = (report.batch_id, report.rows_left, report.rows_right, report.matches,
+               report.comparisons["compared"])  # fmt: skip
+        table.add_row(*map(str, row), f"{report.busiest_over_mean:.2f}")
     out.print(table)
 
 

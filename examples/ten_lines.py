@@ -10,9 +10,7 @@ import skewless as sk
 spark = SparkSession.builder.config("spark.sql.streaming.schemaInference", "true").getOrCreate()
 orders = spark.readStream.parquet("demo-output/city/orders")
 tracks = spark.readStream.parquet("demo-output/city/tracks")
-joined = sk.join(
-    orders, tracks, on="cell", left_time="ordered_at", right_time="seen_at", within="2 minutes"
-)
+joined = sk.join(orders, tracks, on="cell", time=("ordered_at", "seen_at"), within="2 minutes")
 writer = joined.writeStream.format("parquet").trigger(availableNow=True)
 writer = writer.option("checkpointLocation", "demo-output/ten_lines/checkpoint")
 writer.start("demo-output/ten_lines/joined").awaitTermination()

@@ -134,12 +134,14 @@ _LATE = {
 } | {name: module for family in _FAMILIES.values() for name, module in family.members.items()}
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'skewless' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_LATE[name]), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # type checkers are to find names that are not there
+
+    def __getattr__(name: str) -> Any:
+        if name not in _LATE:
+            raise AttributeError(f"module 'skewless' has no attribute {name!r}")
+        value = getattr(importlib.import_module(_LATE[name]), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

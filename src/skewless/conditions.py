@@ -18,8 +18,12 @@ class Unbounded(Enum):
 UNBOUNDED = Unbounded.UNBOUNDED
 
 
+class Comparison:
+    """A condition between a column of one input and a column of another."""
+
+
 @dataclass(frozen=True)
-class Band:
+class Band(Comparison):
     """A condition ``|left - right| <= width`` as the user wrote it; made by `sk.band`."""
 
     left: str
@@ -41,7 +45,7 @@ def band(left: str, right: str, width: object) -> Band:
 
 
 @dataclass(frozen=True)
-class Equal:
+class Equal(Comparison):
     """A condition ``left = right`` of a three-way join as the user wrote it; made by `sk.equal`."""
 
     left: str

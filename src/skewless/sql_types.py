@@ -69,6 +69,4 @@ def sql_value(kind: Any, value: Any, more: Mapping[str, str] | None = None) -> A
         return sql_value(_without_none(arguments), value)
     if origin is tuple:
         return [sql_value(arguments[0], item) for item in value]
-    if origin is not None:
-        return {k: sql_value(arguments[1], item) for k, item in value.items()}
-    return value
+    return value if origin is None else {k: sql_value(arguments[1], v) for k, v in value.items()}

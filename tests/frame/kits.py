@@ -14,7 +14,7 @@ from skewless.operators.aggregate.accumulators.named import NAMED
 from skewless.operators.aggregate.operator import AggregateOperator
 from skewless.operators.aggregate.spec import Aggregate, AggregateSpec
 from skewless.operators.aggregate.windows import Window
-from skewless.operators.deduplicate.operator import DeduplicateOperator
+from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.operators.pair import JoinSpec
 from skewless.operators.pair import OutputColumn as SideColumn
 from skewless.operators.similarity.metrics import METRICS
@@ -192,7 +192,7 @@ def first_of_each(streams: Sequence[Arriving]) -> Rows:
 
 def deduplicated(instances: int) -> Pipeline:
     side = side_spec(schema_of("a"), ["a_k"], "a_t", LATE_S)
-    return Pipeline.of(DeduplicateOperator(side, REPEATED_S * SECOND_US, instances))
+    return Pipeline.of(DeduplicateOperator(DeduplicateSpec(side, REPEATED_S * SECOND_US), instances))
 
 
 DEDUPLICATE = Kit("deduplicate", ("a",), (2, 3, 1), deduplicated, first_of_each)

@@ -71,7 +71,7 @@ def fail_once(markers: str) -> None:
         return make_failing
 
     def of_ingest(task: Any, _: list[pa.RecordBatch]) -> str:
-        return f"{task.node.name} takes {task.name} in"
+        return f"{task.operator_name} takes {task.name} in"
 
     def of_instance(task: StepTask, numbers: list[pa.RecordBatch]) -> str | None:
         if task.step.compaction is None:

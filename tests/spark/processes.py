@@ -73,6 +73,8 @@ def wait_for(sign: Path, process: psutil.Popen) -> None:
     while not sign.exists():
         has_ended = process.poll() is not None and not sign.exists()
         if has_ended or time.monotonic() > deadline:
-            log = (Path(sign.parent) / "child.log").read_text()[-4000:]
-            raise AssertionError(f"no sign of {sign.name}; the child said:\n{log}")
+            log = next(up / "child.log" for up in sign.parents if (up / "child.log").exists())
+            raise AssertionError(
+                f"no sign of {sign.name}; the child said:\n{log.read_text()[-4000:]}"
+            )
         time.sleep(0.02)

@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 import skewless as sk
 from skewless.operators.similarity.strategies import SimilarityStrategy
 from skewless.operators.three_way.strategies import ThreeStrategy
+from skewless.spark.arguments.kinds import Auto
 from skewless.spark.result import Result
 from tests.chaos import Chaos
 from tests.spark.support import (
@@ -75,6 +76,11 @@ def closing_table(name: str) -> pa.Table:
     return _table(name, [(None, at(FAR_S), 1000.0 * ord(name), 0.0, -1)])
 
 
+def rows_at(name: str, seconds: float, count: int) -> pa.Table:
+    """Rows of one moment. An oracle does not see them, nor those that close streams."""
+    return _table(name, [(1, at(seconds), 0.0, 0.0, -1) for _ in range(count)])
+
+
 def _table(name: str, rows: Sequence[tuple[Any, ...]]) -> pa.Table:
     columns = zip(*rows, strict=True)
     arrays = [pa.array(c, f.type) for c, f in zip(columns, schema_of(name), strict=True)]
@@ -109,7 +115,7 @@ class QueryKit:
 
     def run_all(self, session: SparkSession, folder: Path, way: str, **options: Any) -> Path:
         """Work on all files there are; the folder of the results."""
-        return run(self.result(session, folder, way), folder, **options)
+        return run(self.result(session, folder, way), folder, **options)  # type: ignore[arg-type]
 
     def expected(self, streams: Sequence[FileStream]) -> Rows:
         """What must come of all rows but those that close the streams."""
@@ -194,19 +200,20 @@ WINDOWS = f"""
 AGGREGATE = QueryKit("aggregate", "a", GROUPED, aggregated, WINDOWS, more_than=25)
 
 
-def three_way(strategy: ThreeStrategy | str) -> QueryKit:
+def three_way(strategy: ThreeStrategy | Auto) -> QueryKit:
     """A checkpoint goes on with the strategy it was begun with."""
 
     def build(frames: Frames, way: int) -> Result:
+        r, s, t = frames
         return sk.join3(
-            *frames,
+            r, s, t,
             on=[sk.equal("r.a_k", "s.b_k"), sk.equal("s.b_k", "t.c_k")],
             time=("a_t", "b_t", "c_t"),
             within=WITHIN,
             late=LATE,
             strategy=strategy,
             instances=way,
-        )
+        )  # fmt: skip
 
     name = strategy if isinstance(strategy, str) else type(strategy).__name__
     asks = f"FROM ({A_WITH_B}) JOIN c ON b_k = c_k AND {near('b_t', 'c_t')}"
@@ -219,7 +226,7 @@ ALIKE = f"""
 """
 
 
-def similar(frames: Frames, strategy: SimilarityStrategy | str, instances: int) -> sk.Similar:
+def similar(frames: Frames, strategy: SimilarityStrategy | Auto, instances: int) -> sk.Similar:
     return sk.similarity_join(
         *frames[:2],
         on=(["a_x", "a_y"], ["b_x", "b_y"]),
@@ -232,7 +239,7 @@ def similar(frames: Frames, strategy: SimilarityStrategy | str, instances: int) 
     )
 
 
-def similarity(name: str, strategy: SimilarityStrategy | str, decides: bool = False) -> QueryKit:
+def similarity(name: str, strategy: SimilarityStrategy | Auto, decides: bool = False) -> QueryKit:
     def build(frames: Frames, way: int) -> Result:
         return similar(frames, strategy, way)
 

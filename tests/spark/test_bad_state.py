@@ -26,6 +26,7 @@ from skewless.errors import (
     StateError,
     StateFormatError,
 )
+from skewless.state.commits import FORMAT
 from tests.crashes import alter
 from tests.spark.support import (
     FileStream,
@@ -67,7 +68,7 @@ def test_the_copy_can_be_continued(again: sk.Joined, tmp_path: Path, finished: A
 
 def some_segment(folder: Path) -> Path:
     last = sorted((folder / "checkpoint" / "skewless" / "commits").iterdir())[-1]
-    listed = json.loads(last.read_text())["content"]["segments"]
+    listed = json.loads(last.read_text())["content"]["operators"]["join"]["segments"]
     return folder / "checkpoint" / "skewless" / listed[0]["name"]
 
 
@@ -116,18 +117,30 @@ def test_damaged_state_file(
 
 
 @pytest.mark.parametrize("file_of", [last_commit, query_file])
-def test_newer_format(again: sk.Joined, tmp_path: Path, file_of: Callable[[Path], Path]) -> None:
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [(FORMAT + 1, "or a newer one"), (FORMAT - 1, "Start with a new checkpointLocation")],
+    ids=["newer", "older"],
+)
+def test_another_format(
+    again: sk.Joined,
+    tmp_path: Path,
+    file_of: Callable[[Path], Path],
+    number: int,
+    advice: str,
+) -> None:
     """Known by its number alone: the rest of it may look like anything."""
     file = file_of(tmp_path)
     content = {"all": "new"}
     body = json.dumps(content, separators=(",", ":"))
-    outer = {"format": 2, "crc32": zlib.crc32(body.encode()), "content": content}
+    outer = {"format": number, "crc32": zlib.crc32(body.encode()), "content": content}
     file.write_text(json.dumps(outer))
     with pytest.raises(StateFormatError) as caught:
         run(again, tmp_path)
     assert str(file) in str(caught.value)
-    assert "format 2" in str(caught.value)
-    assert "format 1" in str(caught.value)
+    assert f"is of format {number}" in str(caught.value)
+    assert f"knows format {FORMAT}" in str(caught.value)
+    assert advice in str(caught.value)
 
 
 def remove_state(checkpoint: Path, backup: Path) -> None:
@@ -353,7 +366,7 @@ def test_two_queries_in_one_process(
 
 HOLD = """
 import sys
-from skewless.spark.lock import CheckpointLock
+from skewless.state.owner import CheckpointLock
 from skewless.state.files import Folder
 CheckpointLock(Folder(sys.argv[1])).acquire()
 print("held", flush=True)

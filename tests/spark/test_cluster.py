@@ -9,13 +9,27 @@ import psutil
 import pyspark
 import pytest
 
-from tests.spark.processes import Pair, child, kill_tree, streams, wait_for
-from tests.spark.support import assert_same, keyed_oracle, read_parquet
+from tests.spark.killed import last_commit
+from tests.spark.processes import child, kill_tree, wait_for
+from tests.spark.query_kits import FOUR_STREAMS, JOIN, JOIN_AGGREGATE, QueryKit, add_batches, close
+from tests.spark.support import FileStream, assert_same, read_parquet
 
 CLUSTER = {
     "master": "local-cluster[2,1,1024]",
     "settings": {"spark.executor.memory": "1g", "spark.executor.cores": "1"},
 }
+FAILED = {
+    JOIN.name: {"join takes left in", "join takes right in", "join 0", "join 1", "join 2"},
+    JOIN_AGGREGATE.name: {
+        "join-1 takes left in", "join-1 takes right in", "join-1 0", "join-1 1", "join-1 2",
+        "aggregate-2 takes input in", "aggregate-2 0", "aggregate-2 1", "aggregate-2 2",
+    },
+    FOUR_STREAMS.name: {
+        "join-1 takes left in", "join-1 takes right in", "join-2 takes right in",
+        "join-3 takes left in", "join-3 takes right in",
+        *(f"join-{operator} {instance}" for operator in (1, 2, 3) for instance in range(3)),
+    },
+}  # fmt: skip
 
 
 def spark_home(folder: Path) -> str:
@@ -27,9 +41,15 @@ def spark_home(folder: Path) -> str:
     return str(home)
 
 
-def check_output(folder: Path, pair: Pair) -> None:
-    expected = keyed_oracle(*pair, within_s=12)
-    assert expected.total() > 100
+def streams_of(kit: QueryKit, folder: Path, batches: int) -> list[FileStream]:
+    streams = kit.sources(folder)
+    add_batches(streams, batches)
+    return streams
+
+
+def check_output(kit: QueryKit, folder: Path, streams: list[FileStream]) -> None:
+    expected = kit.expected(streams)
+    assert expected.total() > kit.more_than
     assert_same(read_parquet(folder / "out"), expected)
 
 
@@ -56,33 +76,51 @@ def is_paused(process: psutil.Process) -> bool:
     return False
 
 
-def test_cluster(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kit",
+    [
+        pytest.param(JOIN, id=JOIN.name),
+        pytest.param(JOIN_AGGREGATE, id=JOIN_AGGREGATE.name, marks=pytest.mark.slow),
+        pytest.param(FOUR_STREAMS, id=FOUR_STREAMS.name, marks=pytest.mark.slow),
+    ],
+)
+def test_cluster(tmp_path: Path, kit: QueryKit) -> None:
     """Two executors; tasks that fail when their work is done run again, maybe on the other. What
     their first attempts wrote exists, but does not count."""
-    pair = streams(tmp_path, early=3, later=2)
+    streams = streams_of(kit, tmp_path, batches=6)
+    close(streams)
     markers = tmp_path / "markers"
     markers.mkdir()
-    config = {"folder": str(tmp_path), "fail_once": str(markers), **CLUSTER}
+    config = {
+        "folder": str(tmp_path),
+        "query": kit.name,
+        "way": "Chaos",
+        "fail_once": str(markers),
+        **CLUSTER,
+    }
     with child(config, SPARK_HOME=spark_home(tmp_path)) as process:
-        wait_for(tmp_path / "armed", process)
+        wait_for(tmp_path / "checkpoint" / "skewless" / "commits" / f"{0:012d}.json", process)
         assert len(executors(process)) == 2
         wait_for(tmp_path / "done", process)
-    failed = {file.name for file in markers.iterdir()}
-    assert failed == {"ingest-left", "ingest-right", "instance-0", "instance-1", "instance-2"}
-    check_output(tmp_path, pair)
+    assert {file.name for file in markers.iterdir()} == FAILED[kit.name]
+    check_output(kit, tmp_path, streams)
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kit", [JOIN, JOIN_AGGREGATE], ids=[JOIN.name, JOIN_AGGREGATE.name])
 @pytest.mark.parametrize("point", ["segment.written", "instance.worked", "compaction.written"])
-def test_cluster_whose_executor_is_killed(tmp_path: Path, point: str) -> None:
+def test_cluster_whose_executor_is_killed(tmp_path: Path, point: str, kit: QueryKit) -> None:
     """A task is stopped in the middle of a batch, and its executor killed with all it runs."""
-    pair = streams(tmp_path, early=3, later=3)
+    streams = streams_of(kit, tmp_path, batches=3)
+    config = {"folder": str(tmp_path), "query": kit.name, "way": "Chaos"}
+    with child(config) as process:
+        wait_for(tmp_path / "done", process)
+    assert last_commit(tmp_path) == 2
+    add_batches(streams, 3)
+    close(streams)
     marker = tmp_path / "marker"
-    marker.touch()
-    config = {"folder": str(tmp_path), "marker": str(marker), **CLUSTER}
     environment = {"SPARK_HOME": spark_home(tmp_path), "SKEWLESS_PAUSE_AT": f"{point}={marker}"}
-    with child(config, **environment) as process:
-        wait_for(tmp_path / "armed", process)
+    with child(config | CLUSTER, **environment) as process:
         wait_for(marker, process)
         time.sleep(0.2)
         both = executors(process)
@@ -91,4 +129,4 @@ def test_cluster_whose_executor_is_killed(tmp_path: Path, point: str) -> None:
         for victim in victims:
             kill_tree(victim)
         wait_for(tmp_path / "done", process)
-    check_output(tmp_path, pair)
+    check_output(kit, tmp_path, streams)

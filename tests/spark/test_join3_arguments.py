@@ -198,7 +198,8 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
         {"late": "-1 second"}, ArgumentError, "late", "-1 second", ("not negative",),
     ),
     "late: two": (
-        {"late": ("1 s", "2 s")}, ArgumentError, "late", ("1 s", "2 s"), ("one for each input: (r, s, t)",),
+        {"late": ("1 s", "2 s")}, ArgumentError, "late", ("1 s", "2 s"),
+        ("one for each input: (r, s, t)",),
     ),
     "late: one of three": ({"late": ["1 day", 5, None]}, ArgumentError, "late", 5, ("10 minutes",)),
     "strategy: name": ({"strategy": "trijoin"}, ArgumentError, "strategy", "trijoin", STRATEGIES),

@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import skewless as sk
+from skewless.engine.lifecycle import TRANSIENT
 from tests.chaos import Chaos
 from tests.spark.support import (
     assert_same,
@@ -108,7 +109,8 @@ def test_nothing_is_left_behind(spark: SparkSession, tmp_path: Path) -> None:
     state = tmp_path / "checkpoint" / "skewless"
     for orphan in (
         "segments/left-0.arrow",
-        "probes/left-0.arrow",
+        "blobs/left-0.arrow",
+        "scratch/left-0.arrow",
         "reports/1/0.json",
         "staged/x/y",
     ):
@@ -119,6 +121,6 @@ def test_nothing_is_left_behind(spark: SparkSession, tmp_path: Path) -> None:
     assert {file for file in (state / "segments").iterdir()} == before - {
         state / "segments/left-0.arrow"
     }
-    for name in ("probes", "reports", "staged"):
+    for name in ("blobs", *TRANSIENT):
         assert [p for p in (state / name).rglob("*") if p.is_file()] == []
     assert_same(read_parquet(out), keyed_oracle(left, right))

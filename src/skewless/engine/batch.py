@@ -17,7 +17,7 @@ from skewless.engine.executor import Executor, Moves, Rows, Sink
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Batch, Step
-from skewless.engine.pipeline import IngestTask, Node
+from skewless.engine.pipeline import Node
 from skewless.engine.report import BatchReport, InstanceReport
 from skewless.errors import StateDamagedError
 
@@ -73,9 +73,9 @@ class BatchWork(Generic[Rows]):
             task = self._emitting_step(node)
             if node is not pipeline.root and task is not None:
                 upper, i, feed = pipeline.above(node)
-                ingest = IngestTask(upper, i.name, self._query.root)
+                ingest = upper.ingest(i.name, self._query.root)
                 arrivals += self._executor.pass_on(task, node, ingest, feed)
-                self._note(node, task)
+                self._finish(node, task)
                 self.phases.lap(self._phase(node, task.step.name))
         self._emitting = task
         if task is None:
@@ -97,8 +97,14 @@ class BatchWork(Generic[Rows]):
             step = coordinator.next(batch)
         return None
 
-    def _note(self, node: Node, task: StepTask) -> None:
-        self.batches[node.name].reports.append(self._query.reports(task))
+    def _finish(self, node: Node, task: StepTask) -> None:
+        """Note what the instances report of a step that emits. Whoever took its rows may not have
+        read all of them; but what must be made, and is not made now, would be missing."""
+        reports = self._query.reports(task)
+        if task.step.must_finish and None in reports:
+            self._executor.drain(self._executor.rows(task, node))
+            reports = self._query.reports(task)
+        self.batches[node.name].reports.append(reports)
 
     def _phase(self, node: Node, step: str) -> str:
         alone = len(self._query.pipeline.nodes) == 1
@@ -113,13 +119,7 @@ class BatchWork(Generic[Rows]):
             moves = sink.write(rows, self._batch_id)
             failpoints.hit("sink.staged", self._batch_id)
         if task is not None:
-            self._note(root, task)
-            batch = self.batches[root.name]
-            if task.step.must_finish and not batch.is_complete:
-                # The sink has not read everything; but what is not made now would be missing.
-                self._executor.drain(rows)
-                batch.reports.pop()
-                self._note(root, task)
+            self._finish(root, task)
         step: Step | None = None if task is None else task.step
         self.phases.lap("write" if step is None else self._phase(root, f"{step.name} and write"))
         return moves

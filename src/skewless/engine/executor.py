@@ -18,16 +18,16 @@ from skewless.engine.report import InstanceReport
 
 Moves = list[tuple[str, str]]
 Rows = TypeVar("Rows")
-Taken = TypeVar("Taken", contravariant=True)
+Taken_contra = TypeVar("Taken_contra", contravariant=True)
 
 
-class Sink(Protocol[Taken]):
+class Sink(Protocol[Taken_contra]):
     """Takes the result of each batch; returns the (staged, final) names of files to be shown."""
 
     shows_empty: bool
     """Whether a batch without results is to be written, too, where that is known beforehand."""
 
-    def write(self, result: Taken, batch_id: int) -> Moves: ...
+    def write(self, result: Taken_contra, batch_id: int) -> Moves: ...
 
 
 class Executor(ABC, Generic[Rows]):
@@ -83,7 +83,7 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
         for node, i, feed in self.pipeline.streams():
             assert feed.stream is not None
             for number, batches in enumerate(self.streams[feed.stream]):
-                found += self._taken_in(IngestTask(node, i.name, self.root), feed, batches, number)
+                found += self._taken_in(node.ingest(i.name, self.root), feed, batches, number)
         return found
 
     def _taken_in(self, task: IngestTask, feed: Feed, batches: Task, number: int) -> list[Arrival]:

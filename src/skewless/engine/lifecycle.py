@@ -157,8 +157,8 @@ class Query:
         return StepTask(step, self.root, node.name, batch_id, reports)
 
     def reports(self, task: StepTask) -> list[InstanceReport | None]:
-        """What each instance has reported of a step that emits. A sink may have read only some of the
-        rows, or none: then some have reported nothing."""
+        """What each instance has reported of a step that emits. A sink may have read only some of
+        the rows, or none: then some have reported nothing."""
         found: list[InstanceReport | None] = []
         for instance in range(task.step.instances):
             try:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
@@ -178,7 +178,7 @@ class Batch:
         """Whether every instance of every step has reported."""
         return all(report is not None for step in self.reports for report in step)
 
-    def told(self, step: int = -1) -> list[InstanceReport]:
+    def received(self, step: int = -1) -> list[InstanceReport]:
         """The reports of a step, of those that have worked."""
         return [report for report in self.reports[step] if report is not None]
 
@@ -236,27 +236,41 @@ class Outcome:
     key_figures: Figures | None = None
 
 
+class Spec(Protocol):
+    """What an operator computes, whoever does the work: the part of it that a user writes."""
+
+    def inputs(self) -> tuple[Input, ...]:
+        """What it takes, in the order of its arguments."""
+
+    def fingerprint(self) -> dict[str, str]:
+        """What must stay the same for a checkpoint to be continued, in words people understand."""
+
+    def output_schema(self) -> pa.Schema:
+        """The columns of its results."""
+
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
+        """Which columns of its results have a watermark, given which of its inputs' have."""
+
+
 class Operator(ABC):
     """What to do with some inputs. Operators are frozen and picklable: they are sent to tasks."""
 
     kind: ClassVar[str]
+    spec: Spec
 
     @property
-    @abstractmethod
     def inputs(self) -> tuple[Input, ...]:
-        """What it takes, in the order of its arguments."""
+        return self.spec.inputs()
 
-    @abstractmethod
     def fingerprint(self) -> dict[str, str]:
-        """What must stay the same for a checkpoint to be continued, in words people understand."""
+        """What a checkpoint is tied to: what is computed, and what only one strategy can read."""
+        return self.spec.fingerprint()
 
-    @abstractmethod
     def output_schema(self) -> pa.Schema:
-        """The columns of its results."""
+        return self.spec.output_schema()
 
-    @abstractmethod
     def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
-        """Which columns of its results have a watermark, given which of its inputs' have."""
+        return self.spec.event_times(below)
 
     @abstractmethod
     def ingest(

@@ -36,21 +36,27 @@ class Node:
     def fed(self) -> Iterator[tuple[Input, Feed]]:
         return zip(self.operator.inputs, self.feeds, strict=True)
 
+    def ingest(self, name: str, root: str) -> IngestTask:
+        """The task that takes the rows of an input in."""
+        return IngestTask(self.operator, self.name, name, root)
+
 
 @dataclass(frozen=True)
 class IngestTask:
-    """What a task does that takes rows of an input in. It is sent along with the operator."""
+    """What a task does that takes rows of an input in. It is sent along with the operator, but not
+    with its feeds: what shapes rows before may be known to the driver only."""
 
-    node: Node
+    operator: Operator
+    operator_name: str
     name: str
     root: str
 
     def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival]:
-        schema = self.node.operator.input(self.name).schema
-        context = IngestContext(self.root, self.node.name, task)
+        schema = self.operator.input(self.name).schema
+        context = IngestContext(self.root, self.operator_name, task)
         rows = (as_schema(batch, schema) for batch in batches)
-        for arrival in self.node.operator.ingest(self.name, rows, context):
-            yield replace(arrival, operator=self.node.name)
+        for arrival in self.operator.ingest(self.name, rows, context):
+            yield replace(arrival, operator=self.operator_name)
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,7 +25,7 @@ from skewless.arrays.types import FAR_US
 from skewless.engine.batch import BatchWork
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
-from skewless.engine.pipeline import Feed, IngestTask, Node, Pipeline
+from skewless.engine.pipeline import Feed, Node, Pipeline
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.executor import SparkExecutor, taken_in
@@ -109,10 +110,12 @@ class Result:
             print("then " + " → ".join(method for method, _ in self.steps))
 
     def __repr__(self) -> str:
-        columns = ", ".join(f"{name}: {kind}" for name, kind in self.dtypes)
-        columns = columns if len(columns) <= 60 else f"{columns[:57]}…"
+        columns = [f"{name}: {kind}" for name, kind in self.dtypes]
+        lengths = accumulate(len(column) + 2 for column in columns)
+        fitting = max(1, sum(length <= REPR_LENGTH for length in lengths))
+        more = f", … {len(columns) - fitting} more" if fitting < len(columns) else ""
         kind = "streaming" if self.isStreaming else "static"
-        return f"{type(self).__name__}[{columns}] ({kind})"
+        return f"{type(self).__name__}[{', '.join(columns[:fitting])}{more}] ({kind})"
 
     def __getitem__(self, column: str) -> Column:
         """A column, for conditions and expressions: ``result.where(result["price"] > 5)``."""
@@ -327,7 +330,7 @@ class Plan:
         for node, i, feed in pipeline.streams():
             assert feed.stream is not None
             frame = self.streams[feed.stream].coalesce(tasks)
-            frames.append(taken_in(frame, IngestTask(node, i.name, root), feed.columns))
+            frames.append(taken_in(frame, node.ingest(i.name, root), feed.columns))
         united = frames[0]
         for frame in frames[1:]:
             united = united.unionAll(frame)
@@ -339,6 +342,7 @@ OFFERED = (
     "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF", "where",
     "withColumn", "withColumnRenamed", "writeStream",
 )  # fmt: skip
+REPR_LENGTH = 60  # of the columns that a result shows, about
 BELOW = "below"  # the output mode of operators whose results are taken further
 
 

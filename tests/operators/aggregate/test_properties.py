@@ -33,7 +33,7 @@ def assert_right(
     assert outcome.report.late == answer.late
     assert outcome.report.matches == len(found)
     if spec.window is not None and outcome.report.watermark_us is not None:
-        lag_us = spec.event_times().lag_of("window.start")
+        lag_us = spec.event_times([]).lag_of("window.start")
         assert all(start >= outcome.report.watermark_us - lag_us for start, *_ in found)
 
 

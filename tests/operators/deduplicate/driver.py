@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from skewless.arrays.types import KeyColumn, SideSpec
-from skewless.operators.deduplicate.operator import DeduplicateOperator
+from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from tests.queries import OperatorRun, Streams
 
 TIME = pa.timestamp("us", "UTC")
@@ -60,7 +61,8 @@ class DeduplicateDriver(OperatorRun):
 
     def operator(self) -> DeduplicateOperator:
         instances = self.setup.instances
-        return DeduplicateOperator(self.spec.side, self.spec.within_us, instances, True)
+        spec = DeduplicateSpec(self.spec.side, self.spec.within_us, drop_null_times=True)
+        return DeduplicateOperator(spec, instances)
 
     def streams(self, batch: Batch) -> Streams:
         tasks = []
@@ -92,14 +94,18 @@ def answers(spec: Spec, batches: Sequence[Batch]) -> list[Outcome]:
             elif watermark is not None and time < watermark:
                 late += 1
             else:
-                on_time.append((time, count, tuple("NaN" if k != k else k for k in key)))
-            latest = time if latest is None else max(latest, time or latest)
+                on_time.append((time, count, tuple(map(_comparable, key))))
+            latest = max((t for t in (latest, time) if t is not None), default=None)
             count += 1
         watermark = None if latest is None else latest - spec.late_us
         now = {n for n in _firsts(spec, sorted(on_time), watermark) if n not in given}
         given |= now
         found.append(Outcome(tuple(sorted(now)), late, null_times))
     return found
+
+
+def _comparable(value: Any) -> Any:
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
 
 
 def _firsts(spec: Spec, rows: Sequence[tuple[int, int, Any]], until: int | None) -> list[int]:

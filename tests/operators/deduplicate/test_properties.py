@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from skewless.arrays.keys import is_exact
 from skewless.arrays.types import SideSpec, UInts
+from skewless.operators import groups
 from skewless.operators.deduplicate import operator
 from skewless.state import compaction
 from tests.operators.deduplicate.driver import (
@@ -50,7 +51,7 @@ COMPARED = [
     for name, pools in POOLS.items()
     if pools and not is_exact(Spec(tuple(kind for kind, _ in pools), 0, 0).side)
 ]
-hash_well = operator.hash_groups
+hash_well = groups.hash_groups
 
 
 def hash_badly(columns: list[pa.Array], side: SideSpec, rows: int) -> UInts:
@@ -74,9 +75,7 @@ def cases(draw: st.DrawFn, form: str) -> Case:
     """Times are a few microseconds around a slowly rising base: many are equal, at the bound, at
     the watermark, or late."""
     pools = POOLS[form]
-    spec = Spec(
-        tuple(kind for kind, _ in pools), draw(st.integers(0, 6)), draw(st.integers(0, 5))
-    )
+    spec = Spec(tuple(kind for kind, _ in pools), draw(st.integers(0, 6)), draw(st.integers(0, 5)))
     batches, base = [], 10
     for _ in range(draw(st.integers(1, 6))):
         time = st.integers(base - 6, base + 3) | st.integers(base, base + 1) | st.none()
@@ -114,12 +113,12 @@ def each(forms: Any) -> Callable[[Any], Any]:
 
 @each(POOLS)
 def test_any_form(form: str) -> None:
-    examples(15)(given(cases(form))(check))()
+    examples(10)(given(cases(form))(check))()
 
 
 @each(COMPARED)
 def test_colliding_keys(form: str) -> None:
-    examples(15)(given(cases(form))(check_collisions))()
+    examples(10)(given(cases(form))(check_collisions))()
 
 
 @pytest.mark.slow
@@ -154,7 +153,7 @@ def test_ties_go_to_whichever_came_first(tmp_path: Any) -> None:
     assert ids_of(query, [[], [same, same], [same]], [[same]], [[("b", 99)], [same]]) == [()] * 3
     query.reopen(Setup(3))
     assert ids_of(query, [[same, ("z", 105)]]) == [(0, 4)]
-    assert ids_of(query, [[same]], [[("z", 200)]]) == [(), ()]
+    assert ids_of(query, [[same]], [[("z", 200)]]) == [(), (7,)]
 
 
 def test_the_bound_is_inclusive(tmp_path: Any) -> None:
@@ -171,7 +170,7 @@ def test_a_first_row_is_remembered_for_the_bound_and_no_longer(tmp_path: Any) ->
     assert [s.side for s in query.state.segments].count("kept") == 2
     assert ids_of(query, [[("c", 130)]], [[("a", 130)]]) == [(), ()]
     assert [s.side for s in query.state.segments].count("kept") == 0
-    assert ids_of(query, [[("z", 135)]], [[]], [[("z", 300)]]) == [(3, 4), (), ()]
+    assert ids_of(query, [[("z", 135)]], [[]], [[("z", 300)]]) == [(3, 4), (), (5,)]
 
 
 def test_state_does_not_grow_with_a_hot_key(tmp_path: Any) -> None:

@@ -72,8 +72,6 @@ def answers(question: Question, batches: Sequence[Sequence[Sequence[OneRow]]]) -
     found = []
     for batch in batches:
         watermark = min(r - question.late[i] for i, r in enumerate(reached))
-        if question.within == FOREVER:
-            watermark = -math.inf  # no row is late where none expires
         new: list[list[OneRow]] = [[] for _ in range(sides)]
         late = 0
         for i in range(sides):

@@ -21,13 +21,11 @@ from skewless.engine.operator import (
     Batch,
     Coordinator,
     IngestContext,
-    Input,
     Operator,
     Outcome,
     Step,
 )
 from skewless.engine.report import InstanceLoad
-from skewless.engine.watermark import EventTimes
 from skewless.operators.aggregate.accumulate import AccumulateWork, merge_partials
 from skewless.operators.aggregate.arrived import row_files
 from skewless.operators.aggregate.finish import FinishWork
@@ -59,19 +57,6 @@ class AggregateOperator(Operator):
     mode: Mode = "append"
 
     kind: ClassVar[str] = "aggregate"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return self.spec.inputs()
-
-    def fingerprint(self) -> dict[str, str]:
-        return self.spec.fingerprint()
-
-    def output_schema(self) -> pa.Schema:
-        return self.spec.output_schema()
-
-    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
-        return self.spec.event_times()
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
@@ -135,7 +120,7 @@ class AggregateCoordinator(Coordinator):
     def conclude(self, batch: Batch) -> Outcome:
         alive = [*batch.old_after(batch.state.segments), *batch.written()]
         closed_to_us = self._closed_after(batch)
-        loads = tuple(report.load for report in batch.told(0))
+        loads = tuple(report.load for report in batch.received(0))
         return Outcome(
             segments=tuple(s for s in alive if s.time_max_us > closed_to_us),
             blobs=self._groupers(batch),

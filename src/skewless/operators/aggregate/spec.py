@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -81,7 +82,7 @@ class AggregateSpec:
         fields += [pa.field(a.name, a.accumulator.result) for a in self.aggregates]
         return pa.schema([f.with_nullable(True).remove_metadata() for f in fields])
 
-    def event_times(self) -> EventTimes:
+    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
         """The ends of windows have a watermark. A window that is emitted was open by the watermark
         its batch was judged by, so it ended after it."""
         if self.window is None:

@@ -42,17 +42,13 @@ TIME = pa.field("__time", pa.int64(), nullable=False)
 
 
 @dataclass(frozen=True)
-class DeduplicateOperator(Operator):
+class DeduplicateSpec:
     """`side.keys` say which rows are duplicates; a null is a key, as in `dropDuplicates`."""
 
     side: SideSpec
     within_us: int
-    instances: int
     drop_null_times: bool = False
 
-    kind: ClassVar[str] = "deduplicate"
-
-    @property
     def inputs(self) -> tuple[Input, ...]:
         side = self.side
         return (
@@ -65,7 +61,7 @@ class DeduplicateOperator(Operator):
             "kind": "deduplication",
             "columns": ", ".join(f"{f.name} {f.type}" for f in self.side.schema),
             "by": ", ".join(f"{names[k.index]} as {k.type}" for k in self.side.keys),
-            "time": str(self.inputs[0].time_name),
+            "time": str(self.inputs()[0].time_name),
             "within": format_duration_us(self.within_us),
         }
 
@@ -76,9 +72,9 @@ class DeduplicateOperator(Operator):
         """Rows are emitted as they are, none before the watermark: only columns that can lie behind
         the time itself lag as far."""
         [times] = below
-        at = times.columns.index(str(self.inputs[0].time_name))
-        return EventTimes(times.columns, tuple(row[at] for row in times.behind_us),
-                          times.behind_us)  # fmt: skip
+        at = times.columns.index(str(self.inputs()[0].time_name))
+        lags = tuple(behind[at] for behind in times.behind_us)
+        return EventTimes(times.columns, lags, times.behind_us)
 
     def layouts(self) -> dict[str, Layout]:
         keys = [pa.field(f"key.{i}", k.type) for i, k in enumerate(self.side.keys)]
@@ -86,6 +82,16 @@ class DeduplicateOperator(Operator):
             PENDING: Layout(self.side.schema.append(ARRIVED), self.side.time),
             KEPT: Layout(pa.schema([*keys, TIME]), len(keys)),
         }
+
+
+@dataclass(frozen=True)
+class DeduplicateOperator(Operator):
+    """Every instance decides about a range of hashes."""
+
+    spec: DeduplicateSpec
+    instances: int
+
+    kind: ClassVar[str] = "deduplicate"
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
@@ -96,10 +102,10 @@ class DeduplicateOperator(Operator):
             yield self._ingest_some(pa.concat_batches(some), stamp, context.folder)
 
     def _ingest_some(self, arrived: pa.RecordBatch, stamp: int, folder: Folder) -> Arrival:
-        count, side = arrived.num_rows, self.side
+        count, side = arrived.num_rows, self.spec.side
         usable = usable_rows(arrived, SideSpec(side.schema, (), (), side.time, side.late_us))
         rows, dropped, time_max_us = usable.rows, usable.dropped, usable.time_max_us
-        if not rows.num_rows or (dropped and not self.drop_null_times):
+        if not rows.num_rows or (dropped and not self.spec.drop_null_times):
             return Arrival(PENDING, count, dropped=dropped, time_max_us=time_max_us)
         hashes = hash_groups([rows.column(k.index) for k in side.keys], side, rows.num_rows)
         times = times_of(rows.columns, side.time, rows.num_rows)
@@ -109,7 +115,7 @@ class DeduplicateOperator(Operator):
         collides = share_hashes(stored.hashes, [columns[k.index] for k in side.keys])
         stamps = pa.array(np.full(len(order), stamp))
         segment = write_segment(
-            folder, PENDING, self.layouts()[PENDING].schema,
+            folder, PENDING, self.spec.layouts()[PENDING].schema,
             Rows(stored.hashes, stored.times, [*columns, stamps]),
             floor_us=-FAR_US, level=0, batch_id=-1,
         )  # fmt: skip
@@ -128,11 +134,11 @@ class DeduplicateCoordinator(Coordinator):
 
     def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
         """Decided rows are needed no more; kept ones as long as they can have duplicates."""
-        kept = max(watermark_us - self.operator.within_us, -FAR_US)
+        kept = max(watermark_us - self.operator.spec.within_us, -FAR_US)
         return {PENDING: watermark_us + 1, KEPT: kept}
 
     def plan(self, batch: Batch) -> Step:
-        operator, layouts = self.operator, self.operator.layouts()
+        spec, layouts = self.operator.spec, self.operator.spec.layouts()
         new, old = tuple(run.segment for run in batch.new_runs()), batch.state.segments
         collides = bool(batch.state.facts.get("collides")) or any(
             arrival.detail.get("collides") for arrival in batch.arrivals
@@ -140,8 +146,8 @@ class DeduplicateCoordinator(Coordinator):
         until = FAR_US if batch.is_last else batch.next_watermark_us
         return Step(
             name="deduplicate",
-            instances=operator.instances,
-            work=DeduplicateWork(operator.side, operator.within_us, batch.watermark_us, until,
+            instances=self.operator.instances,
+            work=DeduplicateWork(spec.side, spec.within_us, batch.watermark_us, until,
                                  new, old, collides),
             emits=True,
             reads=(*old, *new),
@@ -154,7 +160,7 @@ class DeduplicateCoordinator(Coordinator):
         new = [run.segment for run in batch.new_runs()]
         alive = [*batch.old_after(batch.state.segments), *new, *batch.written()]
         keep_after_us = self._keep_after_us(batch.next_watermark_us)
-        reports = batch.told()
+        reports = batch.received()
         return Outcome(
             segments=tuple(s for s in alive if not expired(s, keep_after_us[s.side])),
             facts={"collides": any(report.detail["collides"] for report in reports)},

@@ -265,7 +265,9 @@ class Haversine(VectorMetric):
     """The distance of two places on the globe in metres, by latitude and longitude in degrees."""
 
     name: str = "haversine"
-    columns_described: ClassVar[str] = "latitude and longitude in degrees: two columns, or one array"
+    columns_described: ClassVar[str] = (
+        "latitude and longitude in degrees: two columns, or one array"
+    )
 
     @property
     def _code(self) -> int:

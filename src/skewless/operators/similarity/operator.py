@@ -18,13 +18,11 @@ from skewless.engine.operator import (
     Batch,
     Coordinator,
     IngestContext,
-    Input,
     Operator,
     Outcome,
     Step,
 )
 from skewless.engine.report import InstanceLoad, InstanceReport
-from skewless.engine.watermark import EventTimes
 from skewless.errors import DataError
 from skewless.operators.similarity.ingest import NOT_COMPARABLE, ingest_vectors
 from skewless.operators.similarity.spec import SimilaritySpec
@@ -54,18 +52,8 @@ class SimilarityOperator(Operator):
 
     kind: ClassVar[str] = "similarity_join"
 
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return self.spec.inputs()
-
     def fingerprint(self) -> dict[str, str]:
         return self.spec.fingerprint() | {"worksets": self.strategy.workset_rule}
-
-    def output_schema(self) -> pa.Schema:
-        return self.spec.output_schema()
-
-    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
-        return self.spec.event_times(below)
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext

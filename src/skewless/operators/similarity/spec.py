@@ -72,14 +72,7 @@ class SimilaritySpec:
     def inputs(self) -> tuple[Input, ...]:
         sides = ((side, self.side(side)) for side in self.sides)
         return tuple(
-            # Where nothing expires, nothing comes too late.
-            Input(
-                side,
-                this.schema,
-                this.time,
-                this.late_us if self.bounded else FAR_US,
-                self.drop_null_times,
-            )
+            Input(side, this.schema, this.time, this.late_us, self.drop_null_times)
             for side, this in sides
         )
 

@@ -71,7 +71,7 @@ class RunningAuto(RunningStrategy):
         self._is_settled |= self._settles(batch)
         if not self._is_settled:
             return ()
-        hops = hops_in(batch.told())
+        hops = hops_in(batch.received())
         rows = [sum(a.rows for a in batch.arrivals if a.input == name) for name in NAMES]
         routed = () if self.stores_pairs else self._routes.observe(self._routes.routes, hops)
         return (*routed, *self.policy.observe(hops, rows))

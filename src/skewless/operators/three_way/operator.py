@@ -5,7 +5,7 @@ What the instances measure goes to the running strategy, which says how the next
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -16,13 +16,11 @@ from skewless.engine.operator import (
     Batch,
     Coordinator,
     IngestContext,
-    Input,
     Operator,
     Outcome,
     Step,
 )
 from skewless.engine.report import InstanceLoad
-from skewless.engine.watermark import EventTimes
 from skewless.operators.three_way.ingest import ingest
 from skewless.operators.three_way.layout import keep_after_us, layouts
 from skewless.operators.three_way.packs import PACKS
@@ -46,19 +44,9 @@ class ThreeWayOperator(Operator):
 
     kind: ClassVar[str] = "join3"
 
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return self.spec.inputs()
-
     def fingerprint(self) -> dict[str, str]:
         intermediates = self.strategy.intermediates(self.spec)
         return self.spec.fingerprint() | {"intermediate results": intermediates}
-
-    def output_schema(self) -> pa.Schema:
-        return self.spec.output_schema()
-
-    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
-        return self.spec.event_times(below)
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext

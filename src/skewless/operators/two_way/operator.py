@@ -21,13 +21,11 @@ from skewless.engine.operator import (
     Batch,
     Coordinator,
     IngestContext,
-    Input,
     Operator,
     Outcome,
     Step,
 )
 from skewless.engine.report import InstanceLoad, InstanceReport
-from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError
 from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.ingest import ingest
@@ -59,19 +57,6 @@ class JoinOperator(Operator):
     slots: int
 
     kind: ClassVar[str] = "join"
-
-    @property
-    def inputs(self) -> tuple[Input, ...]:
-        return self.spec.inputs()
-
-    def fingerprint(self) -> dict[str, str]:
-        return self.spec.fingerprint()
-
-    def output_schema(self) -> pa.Schema:
-        return self.spec.output_schema()
-
-    def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
-        return self.spec.event_times(below)
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext

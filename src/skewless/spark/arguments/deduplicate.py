@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skewless.arrays.types import KeyColumn
 from skewless.durations import parse_duration_us
-from skewless.operators.deduplicate.operator import DeduplicateOperator
+from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Source
@@ -59,10 +59,11 @@ def deduplicate(
     keys = [KeyColumn(i, this.type_of(i)) for i in parse_by(this, by)]
     [late_us] = parse_lates(late, inputs)
     side = columns.side_spec(this, keys, (), this.time_index(time, "time"), late_us)
-    within_us, count = parse_duration_us(within, "within"), sizes(instances=instances)["instances"]
+    spec = DeduplicateSpec(side, parse_duration_us(within, "within"), drop_null_times)
+    count = sizes(instances=instances)["instances"]
 
     def make(cores: int, mode: str | None) -> DeduplicateOperator:
-        return DeduplicateOperator(side, within_us, count or cores, drop_null_times)
+        return DeduplicateOperator(spec, count or cores)
 
     emitted = struct_of(inputs, named_columns(inputs, ("",), ("",)))
     return Deduplicated((df,), (this.every_column,), make, emitted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from skewless.conditions import UNBOUNDED, Band, Equal
+from skewless.conditions import UNBOUNDED, Band, Comparison, Equal
 from skewless.errors import ArgumentError
 from skewless.operators.pair import JoinSpec
 from skewless.operators.three_way.operator import ThreeWayOperator
@@ -43,7 +43,7 @@ def join3(
     r: Source,
     s: Source,
     t: Source,
-    on: Sequence[Equal | Band],
+    on: Sequence[Comparison],
     *,
     time: str | Sequence[str] | None = None,
     times: Sequence[str] | None = None,
