@@ -192,7 +192,9 @@ def first_of_each(streams: Sequence[Arriving]) -> Rows:
 
 def deduplicated(instances: int) -> Pipeline:
     side = side_spec(schema_of("a"), ["a_k"], "a_t", LATE_S)
-    return Pipeline.of(DeduplicateOperator(DeduplicateSpec(side, REPEATED_S * SECOND_US), instances))
+    return Pipeline.of(
+        DeduplicateOperator(DeduplicateSpec(side, REPEATED_S * SECOND_US), instances)
+    )
 
 
 DEDUPLICATE = Kit("deduplicate", ("a",), (2, 3, 1), deduplicated, first_of_each)

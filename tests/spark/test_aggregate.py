@@ -240,7 +240,8 @@ def test_history(spark: SparkSession, tmp_path: Path, grouping: sk.BatchAware) -
         assert sum(loads) == report.rows_left
         times = [load.time_ms for load in report.instances]
         assert report.busiest_over_mean == pytest.approx(max(times) * 3 / sum(times))
-        assert list(report.phases_ms) == ["ingest", "plan", "accumulate", "finish and write"]
+        last = "finish and write" if report.matches else "write"  # no window closes: no last step
+        assert list(report.phases_ms) == ["ingest", "plan", "accumulate", last]
         over = max(loads) * 3 / report.rows_left
         if isinstance(grouping, sk.BatchAware):
             assert over < 1.05

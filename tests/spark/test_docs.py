@@ -166,7 +166,14 @@ def test_all_examples_are_known() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SCRIPTS)
 
 
-@pytest.mark.parametrize("name", SCRIPTS)
+# Half a minute each; two others use the same operators, and tests/test_cli.py runs the ten lines.
+SLOW = {"live_commerce.py", "taxis_near_orders.py", "ten_lines.py"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SCRIPTS],
+)
 def test_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     for before in SCRIPTS[name][0]:

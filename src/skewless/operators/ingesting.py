@@ -127,9 +127,10 @@ def heavy_keys_of(stored: Rows, side: SideSpec) -> tuple[HeavyKey, ...]:
 
 
 def store(
-    arrived: pa.RecordBatch, side: SideSpec, name: str, folder: Folder
+    arrived: pa.RecordBatch, side: SideSpec, name: str, folder: Folder, *, probes: bool = True
 ) -> tuple[RunRef, Rows]:
-    """Sort rows by key and time and store them; with a file of probes where they have a band."""
+    """Sort rows by key and time and store them; with a file of probes where they have a band and
+    the work does not make them itself."""
     cells = None
     if side.bands:
         cells = keys.cells_of(arrived.column(side.bands[0].index), side.bands[0])
@@ -137,5 +138,6 @@ def store(
     segment = write_segment(
         folder, name, side.schema, stored, floor_us=-FAR_US, level=0, batch_id=-1
     )
-    probes = None if cells is None else write_probes(folder, segment, stored, side, cells)
-    return RunRef(segment, probes), stored
+    if cells is None or not probes:
+        return RunRef(segment), stored
+    return RunRef(segment, write_probes(folder, segment, stored, side, cells)), stored

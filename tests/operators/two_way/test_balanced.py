@@ -141,7 +141,10 @@ def test_auto_evens_out_a_hot_key_and_lets_go_of_it(tmp_path: Path) -> None:
     assert "split" in even[-1].verdict
     run(driver, 8, 14, lambda rng, rows: rng.integers(0, 2_000, rows))
     assert driver.coordinator.placing.placement is not None
-    assert driver.coordinator.placing.placement.isolated_key(keys.hash_of_value(7, spec_of().left)) is None
+    assert (
+        driver.coordinator.placing.placement.isolated_key(keys.hash_of_value(7, spec_of().left))
+        is None
+    )
 
 
 def test_uniform_data_is_left_alone(tmp_path: Path) -> None:
@@ -173,7 +176,7 @@ def test_a_restart_goes_on_where_it_was(tmp_path: Path) -> None:
     assert driver.coordinator.placing.placement == placement
     last = CommitLog(driver.query.folder).latest()
     assert last is not None
-    assert Placement.from_json(last.placement or {}) == placement
+    assert Placement.from_json(last.operators["join"].facts["placement"]) == placement
     assert work_over_mean(run(driver, 4, 5, zipf(7))[0]) < 1.5
 
 

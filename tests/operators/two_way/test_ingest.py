@@ -11,14 +11,13 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
-from skewless.joining import ingest as ingest_module
 
 from skewless.engine.operator import Arrival, HeavyKey
-from skewless.operators.ingesting import PROBES
+from skewless.operators import ingesting
 from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.ingest import ingest
 from skewless.state.files import Folder
-from skewless.state.segments import SEGMENTS, read_arrays, read_segment
+from skewless.state.segments import SCRATCH, SEGMENTS, SegmentInfo, read_arrays, read_segment
 from tests.oracle import Question, multiset, rows_of
 from tests.strategies import BANDS, EQUALITIES, TIME, Condition, spec_of
 
@@ -50,13 +49,25 @@ def batch_of(spec: JoinSpec, rows: list[tuple]) -> pa.RecordBatch:
 
 
 def ingest_rows(root: Path, spec: JoinSpec, *batches: list[tuple]) -> list[Arrival]:
-    for name in (SEGMENTS, PROBES):
+    for name in (SEGMENTS, SCRATCH):
         Folder(str(root)).make(name)
-    return list(ingest(iter([batch_of(spec, rows) for rows in batches]), spec, "left", str(root)))
+    rows = (batch_of(spec, some) for some in batches)
+    return list(ingest(rows, spec, "left", Folder(str(root))))
+
+
+def segment_of(arrival: Arrival) -> SegmentInfo | None:
+    return arrival.runs[0].segment if arrival.runs else None
+
+
+def dropped(arrival: Arrival) -> tuple[int, int, int]:
+    """Rows without time, without key, with NaN in a band."""
+    causes = ("null times", "null keys", "NaN in a band")
+    assert set(arrival.dropped) <= set(causes)
+    return tuple(arrival.dropped.get(cause, 0) for cause in causes)
 
 
 def stored_rows(root: Path, spec: JoinSpec, arrival: Arrival):
-    return read_segment(Folder(str(root)), arrival.segment, spec.left.time)
+    return read_segment(Folder(str(root)), segment_of(arrival), spec.left.time)
 
 
 def test_a_segment_holds_all_usable_rows_sorted_by_hash_and_time(tmp_path: Path) -> None:
@@ -70,7 +81,7 @@ def test_a_segment_holds_all_usable_rows_sorted_by_hash_and_time(tmp_path: Path)
     assert multiset(rows_of(pa.table(kept.columns, schema=spec.left.schema))) == multiset(
         rows_of(batch_of(spec, rows))
     )
-    segment = arrival.segment
+    segment = segment_of(arrival)
     assert (segment.rows, arrival.rows, segment.level) == (500, 500, 0)
     assert (segment.hash_min, segment.hash_max) == (order[0][0], order[-1][0])
     assert (segment.time_min_us, segment.time_max_us, arrival.time_max_us) == (0, 8, 8)
@@ -93,7 +104,7 @@ def test_unusable_rows_are_counted_once_each(tmp_path: Path) -> None:
         (7, math.nan, 5, 4),
     ]
     (arrival,) = ingest_rows(tmp_path, spec, rows)
-    assert (arrival.rows, arrival.null_times, arrival.null_keys, arrival.nan_bands) == (5, 1, 2, 1)
+    assert (arrival.rows, *dropped(arrival)) == (5, 1, 2, 1)
     assert arrival.time_max_us == 9
     assert stored_rows(tmp_path, spec, arrival).columns[-1].to_pylist() == [0]
 
@@ -102,22 +113,22 @@ def test_a_row_with_nan_in_both_bands_is_one_row(tmp_path: Path) -> None:
     spec = a_spec(FLOAT_BAND, FLOAT_BAND)
     rows = [(math.nan, math.nan, 1, 0), (1.0, math.nan, 1, 1), (math.nan, 1.0, 1, 2)]
     (arrival,) = ingest_rows(tmp_path, spec, rows)
-    assert (arrival.nan_bands, arrival.segment, arrival.time_max_us) == (3, None, 1)
+    assert (dropped(arrival), segment_of(arrival), arrival.time_max_us) == ((0, 0, 3), None, 1)
 
 
 @pytest.mark.parametrize(("drop", "kept"), [(True, 1), (False, 0)])
 def test_rows_without_a_time_are_dropped_or_refused(tmp_path: Path, drop: bool, kept: int) -> None:
     spec = a_spec(INT64, drop_null_times=drop)
     (arrival,) = ingest_rows(tmp_path, spec, [(7, None, 0), (7, 1, 1)])
-    assert arrival.null_times == 1
-    assert (0 if arrival.segment is None else arrival.segment.rows) == kept
+    assert dropped(arrival) == (1, 0, 0)
+    assert (0 if segment_of(arrival) is None else segment_of(arrival).rows) == kept
     assert len(Folder(str(tmp_path)).list(SEGMENTS)) == kept
 
 
 def test_without_a_time_column_all_times_are_zero(tmp_path: Path) -> None:
     spec = a_spec(INT64, timeless=True)
     (arrival,) = ingest_rows(tmp_path, spec, [(7, None, 0), (7, 99, 1)])
-    assert (arrival.null_times, arrival.time_max_us, arrival.segment.rows) == (0, None, 2)
+    assert (dropped(arrival), arrival.time_max_us, segment_of(arrival).rows) == ((0, 0, 0), None, 2)
     assert stored_rows(tmp_path, spec, arrival).times.tolist() == [0, 0]
 
 
@@ -125,20 +136,20 @@ def test_a_task_with_many_rows_writes_several_segments(tmp_path: Path) -> None:
     spec = a_spec(INT64)
     rows = [[(k, k, n) for k in range(10)] for n in range(6)]
     two_batches = 2 * batch_of(spec, rows[0]).nbytes
-    with mock.patch.object(ingest_module, "SEGMENT_BYTES_MAX", two_batches):
+    with mock.patch.object(ingesting, "SEGMENT_BYTES_MAX", two_batches):
         arrivals = ingest_rows(tmp_path, spec, *rows[:5])
-    assert [arrival.segment.rows for arrival in arrivals] == [20, 20, 10]
-    assert len({arrival.segment.name for arrival in arrivals}) == 3
+    assert [segment_of(arrival).rows for arrival in arrivals] == [20, 20, 10]
+    assert len({segment_of(arrival).name for arrival in arrivals}) == 3
 
 
 def test_a_task_that_runs_again_writes_other_files(tmp_path: Path) -> None:
     spec = a_spec(MONEY_BAND)
     rows = [(Decimal("1.20"), 1, 1)]
     first, second = (ingest_rows(tmp_path, spec, rows)[0] for _ in range(2))
-    assert first.segment.name != second.segment.name
-    assert first.probe_file != second.probe_file
+    assert segment_of(first).name != segment_of(second).name
+    assert first.runs[0].probe_file != second.runs[0].probe_file
     same = {"name": "", "crc32": 0}
-    assert replace(first.segment, **same) == replace(second.segment, **same)
+    assert replace(segment_of(first), **same) == replace(segment_of(second), **same)
 
 
 @pytest.mark.parametrize(("width", "probes"), [(2, 3), (0, 1)])
@@ -149,7 +160,7 @@ def test_a_band_row_probes_its_cell_and_the_neighbours(
     spec = a_spec(band)
     rows = [(10, 1, 0), (11, 2, 1), (-3, 3, 2)]
     (arrival,) = ingest_rows(tmp_path, spec, rows)
-    index = read_arrays(Folder(str(tmp_path)), arrival.probe_file)
+    index = read_arrays(Folder(str(tmp_path)), arrival.runs[0].probe_file)
     assert sorted(index["row"].tolist()) == sorted([0, 1, 2] * probes)
     assert index["hash"].tolist() == sorted(index["hash"].tolist())
     kept = stored_rows(tmp_path, spec, arrival)
@@ -176,4 +187,4 @@ def test_times_of_any_zone_are_stored_as_microseconds(tmp_path: Path) -> None:
     spec = a_spec(INT64)
     assert spec.left.schema.field(1).type == TIME
     (arrival,) = ingest_rows(tmp_path, spec, [(1, -5, 0), (1, 10**15, 0)])
-    assert (arrival.segment.time_min_us, arrival.segment.time_max_us) == (-5, 10**15)
+    assert (segment_of(arrival).time_min_us, segment_of(arrival).time_max_us) == (-5, 10**15)

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from skewless.joining import ingest
 
+from skewless.arrays import runs
 from skewless.arrays.types import HASH_MAX
+from skewless.operators import ingesting
 from skewless.operators.two_way import work as two_way
 from skewless.placement.routing import Broadcast, ContRand, Hash
 from skewless.placement.units import Cut
@@ -106,8 +107,8 @@ def check_tiny_pieces(case: Case, setup: Setup, piece: int) -> None:
     with (
         mock.patch.object(two_way, "PAIRS_PER_CHUNK", piece),
         mock.patch.object(two_way, "ROWS_PER_OUTPUT", piece + 1),
-        mock.patch.object(two_way, "SEGMENTS_MERGED_FROM", 1 + piece % 3),
-        mock.patch.object(ingest, "SEGMENT_BYTES_MAX", 40 * piece),
+        mock.patch.object(runs, "SEGMENTS_MERGED_FROM", 1 + piece % 3),
+        mock.patch.object(ingesting, "SEGMENT_BYTES_MAX", 40 * piece),
     ):
         check(case, setup)
 

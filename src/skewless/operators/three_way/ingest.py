@@ -35,7 +35,7 @@ def _ingest_some(arrived: pa.RecordBatch, spec: ThreeSpec, stream: int, folder: 
     runs, heavy = [], []
     for edge in spec.edges_of(stream):
         side = edge.side(stream)
-        run, stored = store(usable.rows, side, spec.side_name(stream, edge), folder)
+        run, stored = store(usable.rows, side, spec.side_name(stream, edge), folder, probes=False)
         runs.append(run)
         heavy += [replace(k, value=f"{edge.name} {k.value}") for k in heavy_keys_of(stored, side)]
     return replace(found, runs=tuple(runs), heavy_keys=tuple(heavy))

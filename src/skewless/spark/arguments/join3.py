@@ -16,7 +16,7 @@ from skewless.operators.three_way.spec import (
     Stream,
     ThreeSpec,
 )
-from skewless.operators.three_way.strategies import ThreeStrategy, Tree
+from skewless.operators.three_way.strategies import ThreeStrategy
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.kinds import Auto, Condition, ErrorOrDrop, Late, Source, Within
 from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
@@ -219,12 +219,7 @@ def _parse_within(
 
 def _parse_strategy(strategy: object, spec: ThreeSpec) -> ThreeStrategy:
     chosen: ThreeStrategy = choose_strategy("join3", strategy)
-    if isinstance(chosen, Tree) and chosen.order is not None:
-        a, b = (NAMES.index(name) for name in chosen.order[:2])
-        if spec.edge(a, b) is None:
-            linked = ", ".join(e.name for e in spec.edges)
-            accepted = f"begun with two inputs that have a condition: one of {linked}"
-            raise ArgumentError("order", chosen.order, accepted)
+    chosen.check(spec)
     return chosen
 
 
