@@ -19,7 +19,6 @@ from tests.spark.processes import child, kill_tree, wait_for
 from tests.spark.query_kits import QueryKit, add_batches, close
 from tests.spark.support import FileStream, assert_same, read_parquet
 
-TELLING = ("commit.begun", "commit.written", "instance.reported")
 KILLS = 10
 
 

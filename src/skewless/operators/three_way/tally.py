@@ -1,4 +1,4 @@
-"""What an instance counts while it works, and how it is told."""
+"""What an instance counts while it works, and how it is reported."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From what the instances told of a batch to one report of its load."""
+"""From what the instances reported of a batch to one report of its load."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class _Stored:
 
 @dataclass
 class Meter:
-    """Told of everything an instance probes and is probed with; asked once, at the end."""
+    """Takes note of everything an instance probes and is probed with; asked once, at the end."""
 
     slots: int
     keys_watched: int

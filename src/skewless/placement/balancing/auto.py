@@ -32,13 +32,15 @@ from skewless.placement.places import CutOf, IsolatedKey, Placement
 # Shares of the mean load. What is begun at one is undone well below it.
 SPLIT_MIN = 0.1  # a smaller key is not worth splitting
 KEY_MIN = 0.02  # a smaller key is not worth a place of its own
-OWN_BACK = 0.01  # at less, a key needs no place of its own any more
-SPLINTER = 0.025  # a key in smaller parts than this is in too many
+ISOLATED_MIN = 0.01  # at less, a key needs no place of its own any more
+PART_SHARE_MIN = 0.025  # a key in smaller parts than this is in too many
 SIDE_MIN = 0.1  # a side that does less, also of its key's work, is not worth splitting
 PROBERS_PER_PART = 32  # fewer cannot be cut evenly
-UNSTEADY = 0.03  # by more, the work of no instance should change for one key
-UNSTEADY_SD = 2.0  # standard deviations that are reckoned with
-STAY = 0.02  # so much idler must an instance be to take the place of one that has a part already
+JITTER_SHARE = 0.03  # by more, the work of no instance should change for one key
+JITTER_DEVIATIONS = 2.0  # standard deviations that are reckoned with
+REPLACE_GAIN_MIN = (
+    0.02  # so much idler must an instance be to take the place of one that has a part already
+)
 TRIES = 4  # keys that are tried to relieve an instance by sharing one of them
 
 
@@ -119,7 +121,7 @@ def _weight(view: View, key: int) -> float:
 
 def _is_cold(view: View, own: IsolatedKey, mean: float) -> bool:
     """Whether a key is no longer worth a place of its own."""
-    return _weight(view, own.hash) <= mean * OWN_BACK
+    return _weight(view, own.hash) <= mean * ISOLATED_MIN
 
 
 class _Plan:
@@ -127,7 +129,7 @@ class _Plan:
     proposed in the end is the difference that they make, each key and slot once."""
 
     def __init__(self, view: View, tolerance: float) -> None:
-        self._unsteady = still_growing_ms(view) + UNSTEADY_SD * _deviation_ms(view)
+        self._jitter = still_growing_ms(view) + JITTER_DEVIATIONS * _deviation_ms(view)
         self._view, self._placement = (view := expected(view)), view.placement
         self._loads = MeasuredTime().of_instances(view, view.placement)
         self._mean = float(self._loads.mean())
@@ -236,13 +238,13 @@ class _Plan:
         at = self._view.key_index.get(own.hash)
         if at is None or len(own.instances) <= max(self._ways_min(at), 1):
             return False
-        return self._weight(own.hash) / len(own.instances) <= SPLINTER * self._mean
+        return self._weight(own.hash) / len(own.instances) <= PART_SHARE_MIN * self._mean
 
     def _split_heavy(self) -> None:
         """Split what outweighs an instance, or is about to. All such keys are lifted off before the
         first is put down again: where there is room shows only then."""
         view = self._view
-        heavy = (self._key_weights > self._aim) | (self._unsteady > UNSTEADY * self._mean)
+        heavy = (self._key_weights > self._aim) | (self._jitter > JITTER_SHARE * self._mean)
         found = heavy.nonzero()[0]
         order = found[(-self._key_weights[found]).argsort(kind="stable")].tolist()
         lifted = [
@@ -263,7 +265,7 @@ class _Plan:
     def _ways_min(self, at: int) -> int:
         """A key whose work is still growing, or goes up and down, is shared by so many that none of
         them is thrown off balance by it."""
-        ways = math.ceil(float(self._unsteady[at]) / (UNSTEADY * self._mean))
+        ways = math.ceil(float(self._jitter[at]) / (JITTER_SHARE * self._mean))
         return max(1, min(ways, self._view.instances))
 
     def _lift(self, key: int) -> None:
@@ -295,7 +297,7 @@ class _Plan:
         own = self._placement.isolated_key(key)
         favoured = self._loads.copy()
         if own is not None:
-            favoured[list(own.instances)] -= STAY * self._mean
+            favoured[list(own.instances)] -= REPLACE_GAIN_MIN * self._mean
         idlest = favoured.argsort(kind="stable")
         peaks = self._peaks(key, np.maximum.accumulate(self._loads[idlest]))
         fitting = (peaks[least - 1 :] <= self._aim).nonzero()[0]

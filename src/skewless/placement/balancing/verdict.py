@@ -44,6 +44,6 @@ def _done(report: LoadReport, heavy: list[int], own: dict[int, IsolatedKey]) -> 
     ]
     if not ways:
         return ""
-    told = [str(n) for n in ways[:NAMED_MAX]]
-    listed = told[0] if len(told) == 1 else f"{', '.join(told[:-1])} and {told[-1]}"
+    named = [str(n) for n in ways[:NAMED_MAX]]
+    listed = named[0] if len(named) == 1 else f"{', '.join(named[:-1])} and {named[-1]}"
     return f"split {listed}{' …' if len(ways) > NAMED_MAX else ''} ways; "
