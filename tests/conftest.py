@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,9 +19,18 @@ SPARK_TESTS = Path(__file__).parent / "spark"
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests on Spark are marked as such. Of a test that is marked `quick(n)` only the first n cases
+    are run by everybody, the others with the slow tests."""
+    seen: Counter[tuple[Path, str]] = Counter()
     for item in items:
         if item.path.is_relative_to(SPARK_TESTS):
             item.add_marker(pytest.mark.spark)
+        quick = item.get_closest_marker("quick")
+        if quick is not None:
+            case = (item.path, getattr(item, "originalname", item.name))
+            seen[case] += 1
+            if seen[case] > quick.args[0]:
+                item.add_marker(pytest.mark.slow)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -54,6 +54,7 @@ def shown(report: dict[str, Any], show: Any) -> str:
     return captured.get()
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_native_says_all_it_promises(tmp_path: Path) -> None:
     report = run_json(
@@ -81,6 +82,7 @@ def test_native_says_all_it_promises(tmp_path: Path) -> None:
     assert "all agree" in table and "floor, streamed" in table and native.OF_FLOOR in table
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_state_growth_says_all_it_promises(tmp_path: Path) -> None:
     report = run_json(

@@ -638,6 +638,7 @@ def test_demo_that_has_ended_says_so(whole_demo: tuple[Path, dict[str, Any]]) ->
     assert once_more["matches"] == told["matches"] and once_more["batches_before"] == 8
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_ctrl_c_stops_and_the_same_command_continues(
     whole_demo: tuple[Path, dict[str, Any]], tmp_path: Path

@@ -64,7 +64,7 @@ class Story:
     def kill_at(self, points: Sequence[str], ways: Sequence[str]) -> None:
         """One kill per point: a child takes two more batches and is stopped there."""
         streams = self.kit.sources(self.folder)
-        add_batches(streams, 3)
+        add_batches(streams, 5)
         self.kit.run_all(self.spark, self.folder, ways[0])
         for number, point in enumerate(points):
             add_batches(streams, 2)

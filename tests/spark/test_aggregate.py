@@ -100,6 +100,7 @@ WINDOWS: dict[str, tuple[str, Any, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(("kind", "window", "in_spark"), WINDOWS.values(), ids=WINDOWS.keys())
 def test_append_equals_sparks_own(
     spark: SparkSession,
@@ -131,6 +132,7 @@ def test_append_equals_sparks_own(
     assert sum(r.matches for r in reports) == expected.count()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("window", [None, "10 seconds"])
 def test_the_last_updates_equal_sparks_final_result(
     spark: SparkSession, tmp_path: Path, stream: FileStream, static: DataFrame, window: Any

@@ -163,6 +163,7 @@ def restore_older_log(checkpoint: Path, backup: Path) -> None:
         shutil.copytree(backup / name, checkpoint / name)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(
     "change", [remove_state, restore_older_state, remove_log, restore_older_log]
 )

@@ -76,6 +76,7 @@ def is_paused(process: psutil.Process) -> bool:
     return False
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "kit",
     [

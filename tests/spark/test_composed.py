@@ -84,6 +84,7 @@ def check_restarts(
     nothing_is_left_over(state)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.usefixtures("early_compaction")
 @EVERY_KIT
 def test_restart_in_the_middle(spark: SparkSession, tmp_path: Path, kit: QueryKit) -> None:

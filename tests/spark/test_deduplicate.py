@@ -126,6 +126,7 @@ def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
     assert_same(read_parquet(out), expected)
 
 
+@pytest.mark.quick(2)
 @pytest.mark.usefixtures("early_compaction")
 @pytest.mark.parametrize("by", [(), ("word",), ("number",), ("word", "number")], ids=" ".join)
 def test_keys(spark: SparkSession, tmp_path: Path, by: tuple[str, ...]) -> None:

@@ -170,6 +170,7 @@ def test_all_examples_are_known() -> None:
 SLOW = {"live_commerce.py", "taxis_near_orders.py", "ten_lines.py"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SCRIPTS],

@@ -87,6 +87,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS.keys())
 def test_payload(session: SparkSession, tmp_path: Path, settings: dict[str, str]) -> None:
     for key, value in settings.items():

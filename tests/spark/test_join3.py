@@ -146,6 +146,7 @@ def by_spark(
 STRATEGIES = ("auto", sk.TriJoin(), sk.TriJoin(packing=False), sk.Tree(), sk.Tree(("t", "s", "r")))
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 def test_a_chain_equals_sparks_two_joins(
     spark: SparkSession, tmp_path: Path, streams: Streams, by_spark: DataFrame, strategy: Any
@@ -221,6 +222,7 @@ def test_foreach_batch_may_read_what_it_likes(
     assert [r.matches for r in history(tmp_path)] == matches
 
 
+@pytest.mark.quick(1)
 @pytest.mark.usefixtures("early_compaction")
 @pytest.mark.parametrize("strategy", [sk.TriJoin(), sk.Tree()], ids=repr)
 def test_restarts_with_other_instances(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:

@@ -85,6 +85,7 @@ ON_FORMS: dict[str, tuple[object, str, str]] = {
 }
 
 
+@pytest.mark.quick(6)
 @pytest.mark.parametrize(("on", "condition", "once"), ON_FORMS.values(), ids=ON_FORMS.keys())
 def test_on(
     spark: SparkSession,
@@ -122,6 +123,7 @@ WITHIN_FORMS: dict[str, tuple[object, tuple[float, float]]] = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("within", "bounds"), WITHIN_FORMS.values(), ids=WITHIN_FORMS.keys())
 def test_within(
     spark: SparkSession, tmp_path: Path, within: object, bounds: tuple[float, float]
@@ -152,6 +154,7 @@ LATE_FORMS: dict[str, tuple[object, tuple[float, float]]] = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize(("late", "late_s"), LATE_FORMS.values(), ids=LATE_FORMS.keys())
 def test_late(
     spark: SparkSession, tmp_path: Path, late: object, late_s: tuple[float, float]
@@ -262,6 +265,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("more", STRATEGIES.values(), ids=STRATEGIES.keys())
 def test_balance(spark: SparkSession, tmp_path: Path, more: dict[str, Any]) -> None:
     left, right = keyed_pair(tmp_path, keys=3)
@@ -279,6 +283,7 @@ BALANCES = st.sampled_from(
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=8,
     deadline=None,

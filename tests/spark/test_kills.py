@@ -17,6 +17,7 @@ EVERY_KIT = pytest.mark.parametrize("kit", KITS.values(), ids=list(KITS))
 pytestmark = pytest.mark.usefixtures("early_compaction")
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("kit", "points"),
     [(JOIN, ["commit.begun"]), (JOIN_AGGREGATE, ["commit.written"])],

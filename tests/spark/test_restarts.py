@@ -85,6 +85,7 @@ def test_restart_with_another_condition(spark: SparkSession, tmp_path: Path) -> 
     assert_same(read_parquet(out), keyed_oracle(left, right))
 
 
+@pytest.mark.slow
 def test_stops_at_any_moment(spark: SparkSession, tmp_path: Path) -> None:
     """Stopped in the middle of a batch and started again at once, over and over."""
     chance = random.Random(5)

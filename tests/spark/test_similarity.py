@@ -145,6 +145,7 @@ def history(folder: Path) -> sk.History:
 STRATEGIES = ("auto", sk.S3J(dealt=False), sk.ClusterJoin(partitions=4), sk.BruteForce())
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=repr)
 def test_every_strategy_gives_the_same_pairs(
     spark: SparkSession, tmp_path: Path, streams: Streams, strategy: Any
@@ -200,6 +201,7 @@ METRICS: dict[str, tuple[Any, float, str]] = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("metric", METRICS)
 def test_a_stream_with_itself(
     spark: SparkSession, tmp_path: Path, streams: Streams, metric: str
@@ -216,6 +218,7 @@ def test_a_stream_with_itself(
     assert all(times[a] <= times[b] for a, b in found), "the earlier row comes first"
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("metric", ["angular", "haversine", "jaccard", "isolated"])
 def test_two_streams(spark: SparkSession, tmp_path: Path, streams: Streams, metric: str) -> None:
     """With steps behind: where is of the pair and its distance."""
@@ -289,6 +292,7 @@ def test_restarts_with_other_instances(spark: SparkSession, tmp_path: Path) -> N
 # Static inputs ---------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("on", "metric", "threshold"),
     [

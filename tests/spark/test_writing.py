@@ -62,6 +62,7 @@ def numbers(rows: Rows) -> Rows:
 # File formats ----------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("file_format", ["parquet", "json", "csv", "orc"])
 def test_file_formats(
     spark: SparkSession, tmp_path: Path, joined: sk.Joined, expected: Rows, file_format: str
@@ -120,6 +121,7 @@ def test_partitions_of_odd_values(spark: SparkSession, tmp_path: Path, prefix: s
     assert {tuple(row) for row in rows} == {(0, "a/b"), (1, "c:d %"), (2, "e#f?=g")}
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("prefix", ["", "file:", "file://"])
 def test_odd_paths(tmp_path: Path, joined: sk.Joined, expected: Rows, prefix: str) -> None:
     """A path or URI is taken as Spark takes it: nothing in it is decoded or cut off."""

@@ -102,6 +102,7 @@ def steady(spec: JoinSpec, number: int, step: int) -> Batch:
     return Batch(tasks, tasks)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("routing", [Hash(), ContRand(2), Broadcast()], ids=repr)
 def test_the_number_of_segments_grows_with_the_logarithm(routing: object, tmp_path: Path) -> None:
     fan_in, batches, instances, tasks = 3, 60, 3, 2

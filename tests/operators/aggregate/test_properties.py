@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.operators.aggregate import accumulate, groups
+from skewless.operators import groups
+from skewless.operators.aggregate import accumulate
 from skewless.operators.aggregate.spec import AggregateSpec
 from skewless.state import compaction, rewriting
 from tests.operators.aggregate.driver import AggregateDriver, Batch, Outcome

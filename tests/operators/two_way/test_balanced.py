@@ -80,6 +80,7 @@ def work_over_mean(report: BatchReport) -> float:
     return float(work.max() / work.mean())
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 @pytest.mark.parametrize("key_columns", [1, 2])
 def test_results_do_not_depend_on_the_strategy(strategy: Balancing, key_columns: int) -> None:
@@ -109,7 +110,7 @@ def check_drifting_skew(case: Case, strategy: Balancing, instances: int) -> None
 DRIFTING = (cases(batches_min=4), st.sampled_from(STRATEGIES), st.integers(2, 5))
 
 
-@examples(60)
+@examples(25)
 @given(*DRIFTING)
 def test_random_streams_under_every_strategy(
     case: Case, strategy: Balancing, instances: int

@@ -53,7 +53,7 @@ def check_collisions(case: Case, setup: Setup) -> None:
 
 @pytest.mark.parametrize("form", COMPARED, ids=lambda form: " and ".join(map(repr, form)))
 def test_colliding_keys(form: tuple[Condition, ...]) -> None:
-    examples(5)(given(cases(form), setups())(check_collisions))()
+    examples(3)(given(cases(form), setups())(check_collisions))()
 
 
 @pytest.mark.slow

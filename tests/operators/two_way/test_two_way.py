@@ -63,7 +63,7 @@ def check(case: Case, setup: Setup) -> None:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_condition(form: tuple[Condition, ...]) -> None:
-    examples(8)(given(cases(form), setups())(check))()
+    examples(4)(given(cases(form), setups())(check))()
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ PROPERTIES: dict[str, tuple[Callable[..., None], tuple[st.SearchStrategy[Any], .
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_property(name: str) -> None:
     property_, strategies = PROPERTIES[name]
-    examples(40)(given(*strategies)(property_))()
+    examples(15)(given(*strategies)(property_))()
 
 
 @pytest.mark.slow

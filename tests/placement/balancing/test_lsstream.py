@@ -68,6 +68,7 @@ CASES = {
 }
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("name", CASES)
 def test_the_optimum_is_found_in_95_of_100_seeds(name: str) -> None:
     relief = CASES[name]

@@ -44,6 +44,7 @@ def drawn_problem(seed: int) -> list[Direction]:
     return [Direction(stored.sum() + 10, 5, probing.sum() + 5, 3, stored, probing)]
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("problem", [[BY_HAND], drawn_problem(1), drawn_problem(2)], ids=range(3))
 def test_the_optimum_is_found_in_95_of_100_seeds(problem: list[Direction]) -> None:
     best = best_by_trying_all(problem)
