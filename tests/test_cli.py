@@ -681,6 +681,7 @@ def city(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.spark
 def test_the_example_job(city: Path) -> None:
     job = str(EXAMPLES / "orders_and_tracks.toml")

@@ -175,6 +175,7 @@ def test_steps_after_it_and_a_view_in_memory(
     assert_same(rows_of(found), rows_of(native.select("window.start", "k", "n")))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early_compaction")
 def test_restarts_with_other_groupings_and_instances(spark: SparkSession, tmp_path: Path) -> None:
     """State made under one grouping and size goes on under any other."""
@@ -222,6 +223,7 @@ def hot_batch(number: int) -> list[tuple[int, float]]:
     return [*rows, (3, -100.0)] if number == 1 else rows
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("grouping", [sk.BatchAware(), sk.KeyGrouping()], ids=repr)
 def test_history(spark: SparkSession, tmp_path: Path, grouping: sk.BatchAware) -> None:
     source = file_stream(tmp_path / "in", [table(hot_batch(n)) for n in range(3)])

@@ -84,7 +84,7 @@ def check_restarts(
     nothing_is_left_over(state)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.usefixtures("early_compaction")
 @EVERY_KIT
 def test_restart_in_the_middle(spark: SparkSession, tmp_path: Path, kit: QueryKit) -> None:
@@ -120,6 +120,7 @@ def test_static_inputs(spark: SparkSession, tmp_path: Path, kit: QueryKit) -> No
 # Late rows ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.quick(1)
 @SOME_KITS
 def test_late_rows_are_counted_where_they_come_in(
     spark: SparkSession, tmp_path: Path, kit: QueryKit

@@ -204,6 +204,7 @@ def test_ties_go_to_whichever_came_first(spark: SparkSession, tmp_path: Path) ->
     assert {(row[0], row[3]) for row in read_parquet(out)} == {("a", 0), ("b", 6)}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early_compaction")
 def test_restart_with_other_instances(spark: SparkSession, tmp_path: Path) -> None:
     everything = tables([*(mixed_rows(b) for b in range(6)), closing()])

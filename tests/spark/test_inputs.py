@@ -175,6 +175,7 @@ PASSENGERS = {
 }
 
 
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("expression", PASSENGERS.values(), ids=PASSENGERS.keys())
 def test_passengers_that_only_spark_makes(
     spark: SparkSession, tmp_path: Path, expression: str
@@ -319,6 +320,7 @@ def test_inputs_with_state_of_their_own(spark: SparkSession, tmp_path: Path) -> 
     assert_same(read_parquet(run(joined, tmp_path)), keyed_oracle(left, right))
 
 
+@pytest.mark.slow
 def test_inputs_made_by_python(spark: SparkSession, tmp_path: Path) -> None:
     """Python before the join, too: workers are chained."""
     left, right = keyed_pair(tmp_path, batches=2)

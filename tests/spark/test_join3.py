@@ -194,6 +194,7 @@ def test_a_cycle_with_bands_equals_duckdb(
     assert_same(multiset(spark.table(name).collect()), expected)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("first", ["nothing", "one row"])
 def test_foreach_batch_may_read_what_it_likes(
     spark: SparkSession, tmp_path: Path, streams: Streams, first: str
@@ -222,7 +223,7 @@ def test_foreach_batch_may_read_what_it_likes(
     assert [r.matches for r in history(tmp_path)] == matches
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.usefixtures("early_compaction")
 @pytest.mark.parametrize("strategy", [sk.TriJoin(), sk.Tree()], ids=repr)
 def test_restarts_with_other_instances(spark: SparkSession, tmp_path: Path, strategy: Any) -> None:
@@ -293,6 +294,7 @@ def test_rows_without_event_time(spark: SparkSession, tmp_path: Path) -> None:
 # What a query tells ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_history(spark: SparkSession, tmp_path: Path) -> None:
     """One key has most rows of r and s; few rows of s find one of t."""
     tables: TABLES = ([], [], [])

@@ -85,7 +85,7 @@ ON_FORMS: dict[str, tuple[object, str, str]] = {
 }
 
 
-@pytest.mark.quick(6)
+@pytest.mark.quick(4)
 @pytest.mark.parametrize(("on", "condition", "once"), ON_FORMS.values(), ids=ON_FORMS.keys())
 def test_on(
     spark: SparkSession,
@@ -136,6 +136,7 @@ def test_within(
     assert_same(read_parquet(run(joined, tmp_path)), expected)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("timed", [True, False])
 def test_within_unbounded(spark: SparkSession, tmp_path: Path, timed: bool) -> None:
     left, right = keyed_pair(tmp_path, batches=3, rows=20)
@@ -178,6 +179,7 @@ def test_late(
     assert sum(r.matches for r in reports) == expected.total()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("as_column", [False, True])
 def test_where_and_suffixes(spark: SparkSession, tmp_path: Path, as_column: bool) -> None:
     left, right = keyed_pair(tmp_path)

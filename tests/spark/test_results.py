@@ -71,6 +71,7 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES.keys())
 def test_a_step_does_what_it_does_to_a_dataframe(
     static: sk.Joined, rows: DataFrame, shape: Callable[[Any], Any]

@@ -273,6 +273,7 @@ def in_windows(part: pa.Table, seconds: int) -> pa.Table:
     return part.set_column(1, part.field(1), pa.array(moved, TIMESTAMP))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("early_compaction")
 def test_restarts_with_other_instances(spark: SparkSession, tmp_path: Path) -> None:
     made = [[table(side, some_rows(side, b)) for b in range(4)] for side in ("left", "right")]
@@ -397,6 +398,7 @@ def test_a_function_that_is_no_metric(spark: SparkSession, tmp_path: Path) -> No
 # What a query tells ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_history(spark: SparkSession, tmp_path: Path) -> None:
     """Sixty places of unequal rows, which no four instances share evenly from the first; then rows
     that are too late."""

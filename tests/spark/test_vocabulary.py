@@ -223,6 +223,7 @@ def test_two_bounded_pairs_bound_a_cycle(frame: DataFrame) -> None:
     assert min(i.late_us for i in open_ended.inputs) > 10**17
 
 
+@pytest.mark.slow
 def test_a_delay_holds_where_it_is_given(
     streams: Callable[[], list[DataFrame]], tmp_path: Path
 ) -> None:

@@ -106,6 +106,7 @@ def test_partitions(spark: SparkSession, tmp_path: Path, joined: sk.Joined, expe
     assert spark.read.parquet(str(out)).count() == expected.total()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("prefix", ["", "file://"])
 def test_partitions_of_odd_values(spark: SparkSession, tmp_path: Path, prefix: str) -> None:
     """Values that cannot be the name of a folder as they are."""
@@ -172,6 +173,7 @@ def test_output_on_another_disk(
     assert all(name.endswith(".parquet") for name in all_files(other_disk))
 
 
+@pytest.mark.slow
 def test_output_folder_that_cannot_be_written(
     spark: SparkSession, tmp_path: Path, joined: sk.Joined, expected: Rows
 ) -> None:
@@ -194,6 +196,7 @@ def test_memory(spark: SparkSession, joined: sk.Joined, expected: Rows) -> None:
     assert_same(multiset(r.values() for r in view.toArrow().to_pylist()), expected)
 
 
+@pytest.mark.slow
 def test_memory_without_rows(spark: SparkSession, joined: sk.Joined) -> None:
     writer = joined.where("a < 0").writeStream.format("memory").queryName("no_pairs")
     finish(writer.trigger(availableNow=True).start())
@@ -217,6 +220,7 @@ def test_noop(tmp_path: Path, joined: sk.Joined, expected: Rows) -> None:
     assert sum(r.matches for r in sk.history(checkpoint)) == expected.total()
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("file_format", [None, "json"])
 def test_table(
     spark: SparkSession, tmp_path: Path, joined: sk.Joined, expected: Rows, file_format: str | None
@@ -386,6 +390,7 @@ def test_start_that_fails_lets_go_of_the_checkpoint(
     assert_same(read_parquet(run(joined, tmp_path)), expected)
 
 
+@pytest.mark.slow
 def test_kept_commits_and_reports(spark: SparkSession, tmp_path: Path) -> None:
     left, right = keyed_pair(tmp_path, batches=7, rows=10)
     joined = keyed_join(left.read(spark), right.read(spark))

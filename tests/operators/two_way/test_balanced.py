@@ -80,7 +80,7 @@ def work_over_mean(report: BatchReport) -> float:
     return float(work.max() / work.mean())
 
 
-@pytest.mark.quick(3)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("strategy", STRATEGIES, ids=lambda s: s.name)
 @pytest.mark.parametrize("key_columns", [1, 2])
 def test_results_do_not_depend_on_the_strategy(strategy: Balancing, key_columns: int) -> None:
