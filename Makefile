@@ -21,7 +21,7 @@ demo: setup ## join two skewed streams and show what happened
 	@.venv/bin/skewless demo
 
 test: setup ## run the tests, all but the slow ones
-	@$(PYTHON) -m pytest -n 2 --dist loadfile
+	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: setup ## run the slow tests
 	@$(PYTHON) -m pytest -m slow

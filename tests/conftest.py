@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SPARK_TESTS = Path(__file__).parent / "spark"
+LONG = {Path(__file__).parent / name for name in ("test_cli.py", "frame/test_frame.py")}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests on Spark are marked as such. Of a test that is marked `quick(n)` only the first n cases
     are run by everybody, the others with the slow tests."""
+    # Files are handed out in this order: long ones first, so that no worker is left with one alone.
+    items.sort(key=lambda item: not (item.path.is_relative_to(SPARK_TESTS) or item.path in LONG))
     seen: Counter[tuple[Path, str]] = Counter()
     for item in items:
         if item.path.is_relative_to(SPARK_TESTS):
