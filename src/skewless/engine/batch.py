@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Generic
 
 from skewless import failpoints
 from skewless.engine.executor import Executor, Moves, Rows, Sink
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
-from skewless.engine.operator import Batch, Step
+from skewless.engine.operator import Batch
 from skewless.engine.pipeline import Node
 from skewless.engine.report import BatchReport, InstanceReport
 from skewless.errors import StateDamagedError
@@ -68,8 +67,9 @@ class BatchWork(Generic[Rows]):
         pipeline = self._query.pipeline
         for node in pipeline.nodes:
             mine = [a for a in arrivals if a.operator == node.name]
-            batch = self._query.begin(node, self._batch_id, mine, self.batches)
-            self.batches[node.name] = replace(batch, is_last=self._is_last)
+            self.batches[node.name] = self._query.begin(
+                node, self._batch_id, mine, self.batches, is_last=self._is_last
+            )
             task = self._emitting_step(node)
             if node is not pipeline.root and task is not None:
                 upper, i, feed = pipeline.above(node)
@@ -118,10 +118,11 @@ class BatchWork(Generic[Rows]):
             failpoints.hit("sink.begun", self._batch_id)
             moves = sink.write(rows, self._batch_id)
             failpoints.hit("sink.staged", self._batch_id)
+        phase = "write"
         if task is not None:
             self._finish(root, task)
-        step: Step | None = None if task is None else task.step
-        self.phases.lap("write" if step is None else self._phase(root, f"{step.name} and write"))
+            phase = self._phase(root, f"{task.step.name} and write")
+        self.phases.lap(phase)
         return moves
 
 

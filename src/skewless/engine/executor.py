@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -59,7 +59,6 @@ class Executor(ABC, Generic[Rows]):
 
 
 Task = Sequence[pa.RecordBatch]
-Shape = Callable[[pa.RecordBatch], pa.RecordBatch]
 
 
 @dataclass
@@ -68,7 +67,8 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
 
     `streams` are the rows of the batch, cut into tasks. What Spark would carry between processes is
     carried through JSON and pickle if it is to be `faithful`. With `attempts`, every task is run so
-    often, and only what the last one gave counts. `shapes` are done to rows between operators.
+    often, and only what the last one gave counts. Between operators, a feed's `shape` is functions
+    of record batches.
     """
 
     pipeline: Pipeline

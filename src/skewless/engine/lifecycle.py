@@ -121,6 +121,8 @@ class Query:
         batch_id: int,
         arrivals: Sequence[Arrival],
         below: Mapping[str, Batch],
+        *,
+        is_last: bool = False,
     ) -> Batch:
         """A batch of one operator, now that its rows have arrived and those below are planned."""
         for i in node.operator.inputs:
@@ -146,6 +148,7 @@ class Query:
             arrivals=arrivals,
             watermark_us=now,
             next_watermark_us=max(now, then),
+            is_last=is_last,
         )
 
     def task(self, node: Node, batch_id: int, step: Step) -> StepTask:
