@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java venv demo test test-slow lint format bench clean
+.PHONY: help setup java venv demo test test-slow lint format bench papers clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ bench: setup ## measure everything; an hour and more
 	@$(PYTHON) -m benchmarks.aggregate
 	@$(PYTHON) -m benchmarks.three_way
 	@$(PYTHON) -m benchmarks.similarity
+
+papers: setup ## every figure of the five papers, ours beside theirs: docs/papers.md
+	@$(PYTHON) -m benchmarks.papers
 
 clean: ## remove caches, builds and output; .venv stays
 	@rm -rf build dist demo-output benchmarks/.data spark-warehouse metastore_db derby.log
