@@ -10,14 +10,14 @@ from benchmarks.papers.model import VERDICTS, Experiment, Item, Paper, Plot, She
 
 Results = Mapping[Paper, Sequence[Experiment]]
 
-HEAD = (
-    "# The papers, figure by figure\n\n"
-    "Written by `make papers` (`python -m benchmarks.papers`); do not edit. Each figure and table of "
-    "the five papers stands beside\nwhat is measured here with the paper's parameters; *our "
-    "defaults* is what a user gets who says nothing. Verdicts: **reproduced**,\nevery number within "
-    "15 % of the paper's (or as the row says); **trend only**, the same order or direction; "
-    "**opposite**,\nexplained by an experiment; **not comparable**, it cannot exist on one machine.\n"
-)
+HEAD = """# The papers, figure by figure
+
+Written by `make papers` (`python -m benchmarks.papers`); do not edit. Each figure and table of the
+five papers stands beside what is measured here with the paper's parameters; *our defaults* is what
+a user gets who says nothing. Verdicts: **reproduced**, every number within 15 % of the paper's (or
+as the row says); **trend only**, the same order or direction; **opposite**, explained by an
+experiment; **not comparable**, it cannot exist on one machine.
+"""
 
 
 def write_document(path: Path, results: Results, machine: str) -> list[Path]:
