@@ -21,7 +21,7 @@ from skewless.arrays.runs import Run, bounds, select
 from skewless.arrays.types import Side
 from skewless.engine.operator import RunRef
 from skewless.operators.pair import JoinSpec, keyless
-from skewless.operators.two_way.comparing import Comparison
+from skewless.operators.two_way.comparing import Comparison, Flags
 from skewless.operators.two_way.lookup import Lookup
 from skewless.placement.units import WorkUnit
 from skewless.state.segments import Rows, SegmentInfo
@@ -55,14 +55,14 @@ class StoredRows:
 class RowsAlone:
     """The share of one instance: `units` are what it works on, `decided_us` from which time to
     which rows of a side are decided about in this batch. `asked` is told of rows that are looked
-    up, and whether they are new."""
+    up, and which of them come out."""
 
     spec: JoinSpec
     stored: StoredRows
     units: Sequence[WorkUnit]
     share: tuple[int, int]
     decided_us: Mapping[str, tuple[int, int]]
-    asked: Callable[[Side, Run, bool], None]
+    asked: Callable[[Side, Run, Flags], None]
 
     def unmatched(self, side: Side) -> Iterator[Run]:
         """Rows of a side that have no partner, and will have none."""
@@ -71,8 +71,7 @@ class RowsAlone:
         for due in self._due(side):
             mine = self._dealt(side, due)
             if len(mine):
-                self.asked(side, mine, False)
-                yield mine.keep(~lookup.has_partner(mine, others))
+                yield self._told(side, mine, ~lookup.has_partner(mine, others))
         number, instances = self.share
         for due in self._due(keyless(side)):
             yield due.take(np.arange(number, len(due), instances))
@@ -82,18 +81,19 @@ class RowsAlone:
         lookup, stored = Lookup(self.spec, side, Comparison(self.spec)), self.stored
         others, older = self._others(lookup), stored.partners(stored.old_of(lookup.other))
         probers = [stored.probes(r) for r in stored.new if r.segment.side == lookup.other]
-        for prober in probers:
-            self.asked(lookup.other, self._dealt(lookup.other, prober), True)
         for segment in stored.new_of(side):
             mine = self._dealt(side, _from_on(stored.run(segment, segment.floor_us)))
-            self.asked(side, mine, True)
-            yield mine.keep(lookup.has_partner(mine, others))
+            yield self._told(side, mine, lookup.has_partner(mine, others))
         for segment in stored.old_of(side):
             mine = self._dealt(side, stored.run(segment, stored.keep_after_us(side)))
             met = mine.take(lookup.met_by(probers, mine))
             if len(met):
-                self.asked(side, met, False)
-                yield met.keep(~lookup.has_partner(met, older))
+                yield self._told(side, met, ~lookup.has_partner(met, older))
+
+    def _told(self, side: Side, run: Run, told: Flags) -> Run:
+        """The rows that come out, of those that were asked."""
+        self.asked(side, run, told)
+        return run.keep(told)
 
     def _others(self, lookup: Lookup) -> list[Run]:
         stored, other = self.stored, lookup.other

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from skewless.arrays.counting import heaviest_keys
 from skewless.arrays.types import SIDES, Floats, Ints, Side, UInts, frozen
@@ -61,7 +62,7 @@ class Meter:
         side: Side,
         hashes: UInts,
         pairs: Ints,
-        matches: Ints,
+        matches: Ints | npt.NDArray[np.bool_],
         describe: Any,
         *,
         is_new: bool = True,

@@ -30,7 +30,7 @@ from skewless.engine.operator import RunRef
 from skewless.engine.report import InstanceLoad
 from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.alone import RowsAlone, StoredRows, emitted
-from skewless.operators.two_way.comparing import Comparison
+from skewless.operators.two_way.comparing import Comparison, Flags
 from skewless.operators.two_way.meter import Meter
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
 from skewless.state.segments import SegmentInfo, read_arrays
@@ -143,7 +143,7 @@ class InstanceJoin:
         for side in SIDES:
             self._count_late(side)
             if not how.pairs:
-                self._note_stored(side)
+                self._note_rows(side)
         if how.pairs:
             yield from self._matches()
         alone = self._rows_alone()
@@ -160,14 +160,12 @@ class InstanceJoin:
         share = (instance.number, instance.instances)
         return RowsAlone(self._spec, stored, self._units, share, plan.decided_us, self._asked)
 
-    def _asked(self, side: Side, run: Run, is_new: bool) -> None:
-        """Take note of rows that were asked whether they have a partner. It costs about as much as
-        a pair; new rows would have probed, and count as such."""
-        if is_new:
-            self._tally.rows += len(run)
+    def _asked(self, side: Side, run: Run, told: Flags) -> None:
+        """Take note of rows that were asked whether they have a partner, which costs about as much
+        as a pair, and of those that come out."""
         self._tally.pairs += len(run)
         describe, one_each = partial(self._describe, side, run), np.ones(len(run), np.int64)
-        self._meter.probed(side, run.hashes, one_each, 0 * one_each, describe, is_new=is_new)
+        self._meter.probed(side, run.hashes, one_each, told, describe, is_new=False)
 
     def _emit_alone(self, side: Side, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
         for run in (run for run in runs if len(run)):
@@ -330,14 +328,18 @@ class InstanceJoin:
                 rows = self._instance.rows(segment)
                 self._tally.late += int((rows.times < segment.floor_us).sum())
 
-    def _note_stored(self, side: Side) -> None:
-        """Tell how much of a side lies in the units of this instance."""
+    def _note_rows(self, side: Side) -> None:
+        """Tell how much of a side lies, and arrives, in the units of this instance, where no pairs
+        are made."""
         other: Side = "right" if side == "left" else "left"
-        units = [u for u in self._units if u.cut(other) is not None]
+        found = [u for u in self._units if u.cut(other) is not None]
         for segment in self._plan.old_of(side):
-            if any(segment.touches(u.hash_min, u.hash_max) for u in units):
+            if any(segment.touches(u.hash_min, u.hash_max) for u in found):
                 hashes = self._instance.rows(segment).hashes
-                self._meter.stored(side, hashes, segment.bytes / segment.rows, units)
+                self._meter.stored(side, hashes, segment.bytes / segment.rows, found)
+        for prober in self._probers(side, [u for u in self._units if u.cut(side) is not None]):
+            describe, none = partial(self._describe, side, prober), np.zeros(len(prober), np.int64)
+            self._meter.probed(side, prober.hashes, none, none, describe)
 
 
 def _cut(unit: WorkUnit, prober: Side) -> Cut:
