@@ -7,6 +7,11 @@ batch is the lesser of what the two sides have reached in the batches before it 
 less their lateness), and there is none before both sides had a row with a time. A row older than
 the watermark is late: dropped and counted. Every other pair that fits is a match, told in the batch
 in which the second of the two arrives.
+
+An outer join tells also of every row of a preserved side that has no match, in the first batch
+after which the watermark says that none can come; a row without a key is such a row. An anti join
+tells of these alone. A semi join tells once of every row that has a match, in the batch of its
+first.
 """
 
 from __future__ import annotations
@@ -46,6 +51,34 @@ class Question:
     times: tuple[int, int] | None = None
     within: tuple[int, int] | None = None
     late: tuple[int, int] | None = None
+    how: str = "inner"
+
+    @property
+    def preserved(self) -> tuple[int, ...]:
+        """Sides whose rows are told of when they have no match."""
+        return {
+            "left": (0,),
+            "right": (1,),
+            "full": (0, 1),
+            "left_anti": (0,),
+            "right_anti": (1,),
+        }.get(self.how, ())
+
+    @property
+    def semi(self) -> int | None:
+        """The side whose rows are told of when they have a match."""
+        return {"left_semi": 0, "right_semi": 1}.get(self.how)
+
+    @property
+    def tells_pairs(self) -> bool:
+        return self.how in ("inner", "left", "right", "full")
+
+    def alone(self, side: int, row: Row, other_width: int) -> Row:
+        """A row of one side as a row of the result."""
+        if not self.tells_pairs:
+            return row
+        nothing = (None,) * other_width
+        return row + nothing if side == 0 else nothing + row
 
 
 @dataclass
@@ -102,12 +135,14 @@ class _Side:
     """One input, as the nested loops know it."""
 
     def __init__(self, question: Question, side: int) -> None:
+        self.preserved = side in question.preserved
         self.keys = [pair[side] for pair in question.equal]
         self.bands = [near[side] for near in question.near]
         self.time = None if question.times is None else question.times[side]
         self.late = None if question.late is None else question.late[side]
         self.reached: int | None = None
         self.stored: list[Row] = []
+        self.open: list[tuple[Row, bool]] = []  # rows that are not told of yet; whether with a key
 
     def time_us(self, row: Row) -> int:
         return 0 if self.time is None else microseconds(row[self.time])
@@ -120,14 +155,17 @@ class _Side:
                 continue
             if self.time is not None:
                 latest = max(self.time_us(row), self.time_us(row) if latest is None else latest)
-            if any(row[i] is None for i in self.keys + self.bands):
-                answer.null_keys += 1
-            elif any(is_nan(row[i]) for i in self.bands):
-                answer.nan_bands += 1
+            null_key = any(row[i] is None for i in self.keys + self.bands)
+            keyless = null_key or any(is_nan(row[i]) for i in self.bands)
+            if keyless and not self.preserved:
+                answer.null_keys += null_key
+                answer.nan_bands += not null_key
             elif answer.watermark_us is not None and self.time_us(row) < answer.watermark_us:
                 answer.late += 1
             else:
-                yield row
+                self.open.append((row, not keyless))
+                if not keyless:
+                    yield row
         self.reached = latest
 
 
@@ -153,11 +191,40 @@ def nested_loops(question: Question, batches: Sequence[Tables]) -> list[Answer]:
             for b in others
             if _fits(question, left, a, right, b)
         ]
-        answer.rows = multiset(matches)
         left.stored += new_left
         right.stored += new_right
+        told = matches if question.tells_pairs else []
+        told += _told_alone(question, left, right, [t.num_columns for t in tables])
+        answer.rows = multiset(told)
         answers.append(answer)
     return answers
+
+
+def _told_alone(question: Question, left: _Side, right: _Side, widths: list[int]) -> list[Row]:
+    """Rows that are told of without a partner after a batch, and then never again."""
+    told, after = [], _watermark(left, right)
+    for side, this in ((0, left), (1, right)):
+        if side not in question.preserved and side != question.semi:
+            continue
+        others, still_open = (right if side == 0 else left).stored, []
+        for row, has_key in this.open:
+            matched = has_key and any(
+                _fits(question, left, *((row, right, o) if side == 0 else (o, right, row)))
+                for o in others
+            )
+            over = after is not None and _last_partner_us(question, side, this.time_us(row)) < after
+            is_semi = side == question.semi
+            if not (matched if is_semi else over):
+                still_open.append((row, has_key))
+            elif matched == is_semi:
+                told.append(question.alone(side, row, widths[1 - side]))
+        this.open = still_open
+    return told
+
+
+def _last_partner_us(question: Question, side: int, time_us: int) -> int:
+    lower, upper = question.within or (0, 0)
+    return time_us + upper if side == 0 else time_us - lower
 
 
 def _watermark(left: _Side, right: _Side) -> int | None:
@@ -184,20 +251,47 @@ def by_duckdb(question: Question, batches: Sequence[Tables]) -> list[Answer]:
         for name, tables in zip("lr", sides, strict=True):
             db.register(name, _numbered(tables))
         found = db.execute(
-            f"{_views_sql(question, schemas, len(batches))} "
-            "SELECT greatest(a.b, b.b), a.i, b.i FROM l_good a, r_good b "
-            f"WHERE NOT a.late AND NOT b.late AND {_condition_sql(question, schemas)} "
-            "UNION ALL SELECT b, NULL, NULL FROM l_good WHERE late "
-            "UNION ALL SELECT b, NULL, NULL FROM r_good WHERE late"
+            f"{_views_sql(question, schemas, len(batches))} {_told_sql(question, schemas)}"
         ).fetchall()
     everything = [[row for table in tables for row in rows_of(table)] for tables in sides]
     answers = [Answer() for _ in batches]
     for batch, i, j in found:
-        if i is None:
+        if i is None and j is None:
             answers[batch].late += 1
-        else:
-            answers[batch].rows[tuple(map(plain, everything[0][i] + everything[1][j]))] += 1
+            continue
+        row = everything[0][i] + everything[1][j] if i is not None and j is not None else ()
+        if i is None or j is None:
+            side, at = (0, i) if j is None else (1, j)
+            row = question.alone(side, everything[side][at], len(schemas[1 - side]))
+        answers[batch].rows[tuple(map(plain, row))] += 1
     return answers
+
+
+def _told_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema]) -> str:
+    """Batch, left row and right row of all that is told; neither, where a row is late."""
+    pairs = (
+        "SELECT greatest(a.b, b.b) AS b, a.i AS i, b.i AS j FROM l_good a, r_good b "
+        f"WHERE NOT a.late AND NOT b.late AND {_condition_sql(question, schemas)}"
+    )
+    parts = [f"SELECT b, i, j FROM ({pairs})"] if question.tells_pairs else []
+    for side, (name, own, columns) in enumerate((("l", "i", "i, NULL"), ("r", "j", "NULL, i"))):
+        counted = f"{name}_timed" if side in question.preserved else f"{name}_good"
+        parts.append(f"SELECT b, NULL, NULL FROM {counted} WHERE late")
+        if side == question.semi:
+            parts.append(
+                f"SELECT first, {columns} FROM "
+                f"(SELECT min(b) AS first, {own} AS i FROM ({pairs}) GROUP BY {own})"
+            )
+        if side in question.preserved:
+            lower, upper = question.within or (0, 0)
+            last = f"t + {upper}" if side == 0 else f"t - ({lower})"
+            over = f"(SELECT min(m.b) FROM marks_after m WHERE m.b >= u.b AND m.mark > u.{last})"
+            parts.append(
+                f"SELECT over, {columns} FROM (SELECT {over} AS over, u.i FROM {name}_timed u "
+                f"WHERE NOT late AND u.i NOT IN (SELECT {own} FROM ({pairs}))) "
+                "WHERE over IS NOT NULL"
+            )
+    return " UNION ALL ".join(parts)
 
 
 @functools.cache
@@ -236,22 +330,12 @@ def _views_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema], batches
     times = ("NULL::BIGINT",) * 2
     if question.times is not None:
         times = tuple(f"epoch_us(c{i})" for i in question.times)
-    marks = "SELECT NULL::BIGINT AS b, NULL::BIGINT AS mark WHERE false"
-    if question.late is not None:
-        reached = [
-            f"max(max(t) FILTER (side = {side}) - {question.late[side]}) OVER before"
-            for side in (0, 1)
-        ]
-        marks = (
-            f"SELECT b, {reached[0]} AS p, {reached[1]} AS q, CASE WHEN p < q THEN p "
-            "WHEN p >= q THEN q END AS mark FROM every_time GROUP BY b "
-            "WINDOW before AS (ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)"
-        )
     views = [
         f"every_time AS (SELECT b, 0 AS side, {times[0]} AS t FROM l "
         f"UNION ALL SELECT b, 1, {times[1]} FROM r "
         f"UNION ALL SELECT n, -1, NULL FROM range({batches}) every_batch(n))",
-        f"marks AS ({marks})",
+        f"marks AS ({_marks_sql(question, '1 PRECEDING')})",
+        f"marks_after AS ({_marks_sql(question, 'CURRENT ROW')})",
     ]
     for side, name in enumerate("lr"):
         needed = [pair[side] for pair in (*question.equal, *question.near)]
@@ -262,12 +346,28 @@ def _views_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema], batches
             for near in question.near
             if pt.is_floating(schemas[side].field(near[side]).type)
         ]
+        timed = "true" if question.times is None else f"c{question.times[side]} IS NOT NULL"
         views.append(
-            f"{name}_good AS (SELECT {name}.*, {times[side]} AS t, "
+            f"{name}_timed AS (SELECT {name}.*, {times[side]} AS t, "
             "coalesce(t < mark, false) AS late "
-            f"FROM {name} LEFT JOIN marks USING (b) WHERE {' AND '.join(good)})"
+            f"FROM {name} LEFT JOIN marks USING (b) WHERE {timed})"
         )
+        views.append(f"{name}_good AS (SELECT * FROM {name}_timed WHERE {' AND '.join(good)})")
     return f"WITH {', '.join(views)}"
+
+
+def _marks_sql(question: Question, until: str) -> str:
+    """The watermark of every batch, from all batches up to one."""
+    if question.late is None:
+        return "SELECT NULL::BIGINT AS b, NULL::BIGINT AS mark WHERE false"
+    reached = [
+        f"max(max(t) FILTER (side = {side}) - {question.late[side]}) OVER before" for side in (0, 1)
+    ]
+    return (
+        f"SELECT b, {reached[0]} AS p, {reached[1]} AS q, CASE WHEN p < q THEN p "
+        "WHEN p >= q THEN q END AS mark FROM every_time GROUP BY b "
+        f"WINDOW before AS (ORDER BY b ROWS BETWEEN UNBOUNDED PRECEDING AND {until})"
+    )
 
 
 def _condition_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema]) -> str:

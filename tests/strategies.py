@@ -19,6 +19,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from skewless.arrays.types import FAR_US, BandColumn, KeyColumn, SideSpec
+from skewless.operators.join_type import JOIN_TYPES
 from skewless.operators.pair import JoinSpec, OutputColumn
 from skewless.placement.balancing.auto import Auto
 from skewless.placement.balancing.base import Balancing
@@ -208,26 +209,33 @@ def spec_of(
             )
         )  # fmt: skip
     lower, upper = (-FAR_US, FAR_US) if question.within is None else question.within
-    output = [OutputColumn("left", i, f"l{i}") for i in range(len(conditions) + 2)]
-    output += [OutputColumn("right", i, f"r{i}") for i in range(len(conditions) + 2)]
-    return JoinSpec(sides[0], sides[1], lower, upper, tuple(output), drop_null_times)
+    how = JOIN_TYPES[question.how]
+    output = [
+        OutputColumn(side, i, f"{side[0]}{i}")
+        for side in how.shown
+        for i in range(len(conditions) + 2)
+    ]
+    return JoinSpec(sides[0], sides[1], lower, upper, tuple(output), drop_null_times, how)
 
 
 @st.composite
 def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
-    """Every form of `within`, and with it, of `late`."""
+    """Every form of `within`, and with it, of `late`; and every type of join that it allows."""
     numbered = list(enumerate(conditions))
     equal = tuple((i, i) for i, c in numbered if c.width is None)
     near = tuple((i, i, c.width) for i, c in numbered if c.width is not None)
     at = len(conditions)
     form = draw(st.sampled_from(WITHIN_FORMS))
+    how = draw(st.sampled_from(list(JOIN_TYPES)) | st.just("inner"))
+    if form in ("timeless", "unbounded") and JOIN_TYPES[how].unmatched:
+        how = how.replace("anti", "semi") if "anti" in how else "inner"  # they would wait for ever
     if form == "timeless":
-        return Question(equal, near)
+        return Question(equal, near, how=how)
     delays = st.integers(0, 6) | st.just(0)
     late: tuple[int, int] | None = (draw(delays), draw(delays))
     if form == "unbounded":
         late = draw(st.sampled_from([late, None]))
-        return Question(equal, near, (at, at), None, late)
+        return Question(equal, near, (at, at), None, late, how)
     a, b = draw(st.integers(0, 6)), draw(st.integers(0, 6))
     within = {
         "both ways": (-a, a),
@@ -235,7 +243,7 @@ def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
         "before": (-1 - a - b, -1 - a),
         "after": (1 + a, 1 + a + b),
     }[form]
-    return Question(equal, near, (at, at), within, late)
+    return Question(equal, near, (at, at), within, late, how)
 
 
 def _rows(

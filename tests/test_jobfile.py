@@ -230,7 +230,11 @@ REFUSED = {
         'within = "10 minutes"\nlate = ["1 minute", "x"]',
         "job.toml:12: `join.late[1]` must be a duration",
     ),
-    "how": ('on = "cell"', 'on = "cell"\nhow = "left"', 'job.toml:9: `join.how` must be one of: "'),
+    "how": (
+        'on = "cell"',
+        'on = "cell"\nhow = "cross"',
+        'job.toml:9: `join.how` must be one of: "',
+    ),
     "balance": (
         'on = "cell"',
         'on = "cell"\nbalance = "hahs"',

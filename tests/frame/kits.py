@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import groupby
 
 import pyarrow as pa
@@ -15,6 +16,7 @@ from skewless.operators.aggregate.operator import AggregateOperator
 from skewless.operators.aggregate.spec import Aggregate, AggregateSpec
 from skewless.operators.aggregate.windows import Window
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
+from skewless.operators.join_type import JOIN_TYPES
 from skewless.operators.pair import JoinSpec
 from skewless.operators.pair import OutputColumn as SideColumn
 from skewless.operators.similarity.metrics import METRICS
@@ -78,6 +80,23 @@ TWO_WAY = Kit(
     lambda setup: Pipeline.of(join(joined("a", "b", "a_k", "a_t"), setup)),
     lambda streams: asked(f"SELECT * FROM a JOIN b ON {near('a', 'b')}", streams),
 )
+
+
+def of_type(how: str) -> JoinSpec:
+    """The streams a and b, joined otherwise."""
+    spec, kind = joined("a", "b", "a_k", "a_t"), JOIN_TYPES[how]
+    shown = tuple(column for column in spec.output if column.side in kind.shown)
+    return replace(spec, how=kind, output=shown)
+
+
+def join_kit(how: str, sql: str) -> Kit:
+    return Kit(
+        f"{how} join",
+        ("a", "b"),
+        PLACED,
+        lambda setup: Pipeline.of(join(of_type(how), setup)),
+        lambda streams: asked(f"SELECT * FROM a {sql} b ON {near('a', 'b')}", streams),
+    )
 
 
 def aggregation(schema: pa.Schema, key: str, time: str, value: str) -> AggregateSpec:
@@ -219,6 +238,24 @@ JOIN_AGGREGATE = Kit(
 )
 
 
+def left_join_then_aggregate(setup: tuple[Placed, tuple[Grouping, int]]) -> Pipeline:
+    spec = of_type("left")
+    above = aggregation(spec.output_schema(), "b_k", "a_t", "a_x")
+    return chained(join(spec, setup[0]), aggregate(above, setup[1]))
+
+
+LEFT_JOIN_AGGREGATE = Kit(
+    "left join → aggregate",
+    ("a", "b"),
+    tuple(zip(PLACED, GROUPED, strict=False)),
+    left_join_then_aggregate,
+    lambda streams: asked(
+        windows_of(f"(SELECT * FROM a LEFT JOIN b ON {near('a', 'b')})", "b_k", "a_t", "a_x"),
+        streams,
+    ),
+)
+
+
 def four_streams(setup: Placed) -> Pipeline:
     """The second join goes by the time of b, the third again by that of a."""
     first = joined("a", "b", "a_k", "a_t")
@@ -263,6 +300,10 @@ KITS = {
     kit.name: kit
     for kit in (
         TWO_WAY,
+        join_kit("left", "LEFT JOIN"),
+        join_kit("full", "FULL JOIN"),
+        join_kit("left_semi", "SEMI JOIN"),
+        join_kit("left_anti", "ANTI JOIN"),
         AGGREGATE,
         three_way(AutoThree()),
         three_way(TriJoin()),
@@ -272,6 +313,7 @@ KITS = {
         similarity(BruteForce()),
         DEDUPLICATE,
         JOIN_AGGREGATE,
+        LEFT_JOIN_AGGREGATE,
         FOUR_STREAMS,
         SIMILARITY_JOIN,
     )

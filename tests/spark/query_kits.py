@@ -160,6 +160,17 @@ def join(left: DataFrame | Result, right: DataFrame, on: tuple[str, str], time: 
     return sk.join(left, right, [on], time=times, within=WITHIN, late=LATE, slots=8, **way)
 
 
+def of_type(how: Any, sql: str, more_than: int) -> QueryKit:
+    """The streams a and b, joined otherwise."""
+
+    def build(frames: Frames, way: Mapping[str, Any]) -> sk.Joined:
+        return joined(frames, {**way, "how": how})
+
+    shown = "a.*, b.*" if sql in ("LEFT", "RIGHT", "FULL") else "a.*"
+    asks = f"SELECT {shown} FROM a {sql} JOIN b ON a_k = b_k AND {near('a_t', 'b_t')}"
+    return QueryKit(f"{how} join", "ab", PLACED, build, asks, more_than, decides=True)
+
+
 def joined(frames: Frames, way: Mapping[str, Any]) -> sk.Joined:
     """The streams a and b."""
     return join(frames[0], frames[1], ("a_k", "b_k"), "a_t", way)
@@ -404,6 +415,8 @@ JOIN_DEDUPLICATE = QueryKit(
 
 SINGLE = (
     JOIN,
+    of_type("full", "FULL", 100),
+    of_type("left_semi", "SEMI", 50),
     AGGREGATE,
     three_way(sk.TriJoin()),
     three_way(sk.Tree()),

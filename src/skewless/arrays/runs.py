@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from skewless.arrays.sorting import sort_order
@@ -36,6 +37,16 @@ class Run:
         else:
             columns, rows = [c.slice(begin, end - begin) for c in self.columns], None
         return Run(self.hashes[begin:end], self.times[begin:end], columns, self.floor_us, rows)
+
+    def take(self, positions: Ints) -> Run:
+        """Some of the rows, by ascending positions; columns stay as they are."""
+        rows = positions if self.rows is None else self.rows[positions]
+        hashes, times = self.hashes[positions], self.times[positions]
+        return Run(hashes, times, self.columns, self.floor_us, rows)
+
+    def keep(self, flags: npt.NDArray[np.bool_]) -> Run:
+        """The rows that are flagged; without a copy where all are."""
+        return self if flags.all() else self.take(np.flatnonzero(flags))
 
     def indices(self, positions: Ints) -> pa.Array:
         """Positions of the run as rows of its columns."""

@@ -9,6 +9,7 @@ from skewless.conditions import UNBOUNDED, Band, Unbounded, band
 from skewless.errors import ArgumentError
 from skewless.jobfile.lines import Path
 from skewless.jobfile.section import JobText, Section
+from skewless.operators.join_type import JOIN_TYPES
 from skewless.strategies import FAMILIES
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def read_join(job: Section) -> dict[str, Any]:
         "within": within,
         **_times(join, within),
         "late": _late(join),
-        "how": join.one_of("how", ("inner",)),
+        "how": join.one_of("how", tuple(JOIN_TYPES)),
         "where": join.string("where", "an SQL condition over the output columns"),
         **{key: _strategy(join, key) for key in STRATEGY_KEYS},
         "instances": _count(join, "instances"),

@@ -51,11 +51,13 @@ def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch
 
 @dataclass(frozen=True)
 class Usable:
-    """Rows that can match something, what was dropped by cause, and the latest event time."""
+    """Rows that can match something, what was dropped by cause, and the latest event time; and the
+    rows that were dropped for their key, as `keyless`."""
 
     rows: pa.RecordBatch
     dropped: dict[str, int]
     time_max_us: int | None
+    keyless: tuple[pa.RecordBatch, ...] = ()
 
 
 def usable_rows(arrived: pa.RecordBatch, side: SideSpec) -> Usable:
@@ -68,25 +70,36 @@ def usable_rows(arrived: pa.RecordBatch, side: SideSpec) -> Usable:
         if arrived.num_rows:
             time_max_us = pc.max(arrived.column(side.time).view(pa.int64())).as_py()
     key_columns = [k.index for k in side.keys] + [b.index for b in side.bands]
-    arrived, null_keys = _drop_nulls(arrived, key_columns)
+    keep = _without_nulls(arrived, key_columns)
+    keyless = [] if keep is None else [arrived.filter(pc.invert(keep))]
+    null_keys = sum(rows.num_rows for rows in keyless)
+    arrived = arrived if keep is None else arrived.filter(keep)
     for band in side.bands:
         nan = keys.nan_rows(arrived.column(band.index))
         if nan is not None and nan.any():
             nan_bands += int(nan.sum())
+            keyless.append(arrived.filter(pa.array(nan)))
             arrived = arrived.filter(pa.array(~nan))
     dropped = {"null times": null_times, "null keys": null_keys, "NaN in a band": nan_bands}
-    return Usable(arrived, {cause: n for cause, n in dropped.items() if n}, time_max_us)
+    causes = {cause: n for cause, n in dropped.items() if n}
+    return Usable(arrived, causes, time_max_us, tuple(keyless))
 
 
 def _drop_nulls(arrived: pa.RecordBatch, columns: list[int]) -> tuple[pa.RecordBatch, int]:
+    keep = _without_nulls(arrived, columns)
+    kept = arrived if keep is None else arrived.filter(keep)
+    return kept, arrived.num_rows - kept.num_rows
+
+
+def _without_nulls(arrived: pa.RecordBatch, columns: list[int]) -> pa.Array | None:
+    """Which rows have a value in all of some columns; None: all."""
     with_nulls = [arrived.column(i) for i in columns if arrived.column(i).null_count]
     if not with_nulls:
-        return arrived, 0
+        return None
     keep = with_nulls[0].is_valid()
     for column in with_nulls[1:]:
         keep = pc.and_(keep, column.is_valid())
-    kept = arrived.filter(keep)
-    return kept, arrived.num_rows - kept.num_rows
+    return keep
 
 
 def sorted_rows(
@@ -141,3 +154,17 @@ def store(
     if cells is None or not probes:
         return RunRef(segment), stored
     return RunRef(segment, write_probes(folder, segment, stored, side, cells)), stored
+
+
+def store_keyless(
+    rows: tuple[pa.RecordBatch, ...], side: SideSpec, name: str, folder: Folder
+) -> RunRef:
+    """Store rows that can match nothing, by their times."""
+    every = pa.concat_batches(rows)
+    times = times_of(every.columns, side.time, every.num_rows)
+    order = np.argsort(times, kind="stable")
+    columns = [column.take(pa.array(order)) for column in every.columns]
+    stored = Rows(np.zeros(len(order), np.uint64), times[order], columns)
+    return RunRef(
+        write_segment(folder, name, side.schema, stored, floor_us=-FAR_US, level=0, batch_id=-1)
+    )

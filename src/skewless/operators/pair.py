@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -11,15 +11,25 @@ from skewless.arrays.types import FAR_US, SIDES, Side, SideSpec
 from skewless.durations import format_duration_us
 from skewless.engine.operator import Input
 from skewless.engine.watermark import EventTimes, Party, joined_times
+from skewless.operators.join_type import INNER, JoinType
+
+
+def keyless(side: str) -> str:
+    """The name under which rows of a side are stored that can match nothing: they have no key."""
+    return f"{side}-keyless"
 
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """A column of the result: the input side and column it is taken from."""
+    """A column of the result: the input side and column it is taken from. Where one column stands
+    for equal ones of both sides, and a row may lack the one side, `other` is where the other side
+    has it, and `type` what both are cast to."""
 
     side: Side
     index: int
     name: str
+    other: int | None = None
+    type: pa.DataType | None = None
 
 
 @dataclass(frozen=True)
@@ -32,6 +42,7 @@ class JoinSpec:
     upper_us: int
     output: tuple[OutputColumn, ...]
     drop_null_times: bool = False
+    how: JoinType = INNER
 
     def side(self, side: str) -> SideSpec:
         return self.left if side == "left" else self.right
@@ -46,13 +57,29 @@ class JoinSpec:
             return self.lower_us, self.upper_us
         return -self.upper_us, -self.lower_us
 
-    def keep_after_us(self, side: str, watermark_us: int) -> int:
+    def decided_before_us(self, side: str, watermark_us: int) -> int:
         """Rows of `side` older than this can meet no row at or after the watermark."""
         after = watermark_us - self.upper_us if side == "left" else watermark_us + self.lower_us
         return max(after, -FAR_US)
 
+    def keep_after_us(
+        self, side: Side, watermark_us: int, decided_us: Mapping[str, int] | None = None
+    ) -> int:
+        """Rows of `side` older than this are needed no more by rows at or after the watermark. Of
+        the sides that are looked up, rows before `decided_us` have been: the others must still be
+        there, and all that they might have met."""
+        keep = self.decided_before_us(side, watermark_us)
+        for asked in self.how.looked_up:
+            since = (decided_us or {}).get(asked, -FAR_US)
+            keep = min(keep, since if asked == side else since + self.partner_bounds(asked)[0])
+        return max(keep, -FAR_US)
+
     def output_schema(self) -> pa.Schema:
         fields = [self.side(c.side).schema.field(c.index).with_name(c.name) for c in self.output]
+        fields = [
+            f if c.type is None else f.with_type(c.type)
+            for f, c in zip(fields, self.output, strict=True)
+        ]
         return pa.schema([f.with_nullable(True).remove_metadata() for f in fields])
 
     def inputs(self) -> tuple[Input, ...]:
@@ -62,7 +89,9 @@ class JoinSpec:
         )
 
     def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
-        """Which columns of the result have a watermark: none where times are not bounded."""
+        """Which columns of the result have a watermark: none where times are not bounded, and none
+        of a side that a row may lack. A row without a partner comes before its time is further
+        behind the watermark than a partner's could be."""
         times = [i.time_name for i in self.inputs()]
         if not self.bounded or None in times:
             return EventTimes()
@@ -74,6 +103,8 @@ class JoinSpec:
         """What an input's column is called in the result."""
         side = SIDES[party]
         names = self.side(side).schema.names
+        if not self.how.is_always_there(side):
+            return None
         return next(
             (c.name for c in self.output if c.side == side and names[c.index] == column), None
         )
@@ -93,6 +124,8 @@ class JoinSpec:
             return "none" if side.time is None else str(side.schema.field(side.time).name)
 
         facts = {"kind": "two-way join"}
+        if self.how is not INNER:
+            facts["how"] = self.how.name
         for name, side in (("left", self.left), ("right", self.right)):
             facts[f"{name} columns"] = columns(side)
             facts[f"{name} keys"] = keys(side)

@@ -43,8 +43,10 @@ def test_slots_and_keys_apart_add_up_to_the_whole(case: Case, setup: Setup) -> N
             for name in ("pairs_left", "pairs_right", "matches", "time_left_ms"):
                 apart = getattr(report.key_figures, name)[own].sum()
                 whole = getattr(report.slots, name).sum() + apart
-                if name == "matches":
+                if name == "matches" and not case.spec.how.unmatched:
                     assert whole == pytest.approx(report.matches)
+                elif name == "matches":  # rows without a key come out, too, and are in no slot
+                    assert whole <= report.matches + 1e-9
                 assert whole >= apart >= 0
             pairs = sum(
                 getattr(report.slots, f"pairs_{side}").sum()

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from skewless.arrays import runs
 from skewless.arrays.types import HASH_MAX
 from skewless.operators import ingesting
+from skewless.operators.two_way import lookup
 from skewless.operators.two_way import work as two_way
 from skewless.placement.routing import Broadcast, ContRand, Hash
 from skewless.placement.units import Cut
@@ -107,6 +108,8 @@ def check_tiny_pieces(case: Case, setup: Setup, piece: int) -> None:
     with (
         mock.patch.object(two_way, "PAIRS_PER_CHUNK", piece),
         mock.patch.object(two_way, "ROWS_PER_OUTPUT", piece + 1),
+        mock.patch.object(lookup, "PAIRS_PER_CHUNK", piece),
+        mock.patch.object(lookup, "CANDIDATES_FIRST", 1),
         mock.patch.object(runs, "SEGMENTS_MERGED_FROM", 1 + piece % 3),
         mock.patch.object(ingesting, "SEGMENT_BYTES_MAX", 40 * piece),
     ):

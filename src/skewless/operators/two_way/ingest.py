@@ -8,12 +8,19 @@ fixed part of the streaming plan; the instances then read their share straight f
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import pyarrow as pa
 
 from skewless.engine.operator import Arrival
-from skewless.operators.ingesting import heavy_keys_of, in_pieces, store, usable_rows
-from skewless.operators.pair import JoinSpec
+from skewless.operators.ingesting import (
+    heavy_keys_of,
+    in_pieces,
+    store,
+    store_keyless,
+    usable_rows,
+)
+from skewless.operators.pair import JoinSpec, keyless
 from skewless.state.files import Folder
 
 
@@ -28,16 +35,15 @@ def ingest(
 def _ingest_some(arrived: pa.RecordBatch, spec: JoinSpec, side: str, folder: Folder) -> Arrival:
     this, rows = spec.side(side), arrived.num_rows
     usable = usable_rows(arrived, this)
-    refused = usable.dropped.get("null times") and not spec.drop_null_times
-    if refused or not usable.rows.num_rows:
-        # The driver refuses the batch, or there is nothing to keep.
-        return Arrival(side, rows, dropped=usable.dropped, time_max_us=usable.time_max_us)
+    found = Arrival(side, rows, dropped=usable.dropped, time_max_us=usable.time_max_us)
+    if usable.dropped.get("null times") and not spec.drop_null_times:
+        return found  # the driver refuses the batch
+    if side in spec.how.unmatched and usable.keyless:
+        # In SQL a row without a key is a row without a partner.
+        keyless_run = store_keyless(usable.keyless, this, keyless(side), folder)
+        dropped = {c: n for c, n in usable.dropped.items() if c == "null times"}
+        found = replace(found, runs=(keyless_run,), dropped=dropped)
+    if not usable.rows.num_rows:
+        return found
     run, stored = store(usable.rows, this, side, folder)
-    return Arrival(
-        input=side,
-        rows=rows,
-        runs=(run,),
-        dropped=usable.dropped,
-        time_max_us=usable.time_max_us,
-        heavy_keys=heavy_keys_of(stored, this),
-    )
+    return replace(found, runs=(run, *found.runs), heavy_keys=heavy_keys_of(stored, this))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from skewless.arrays.counting import heaviest_keys
 from skewless.arrays.types import SIDES, Floats, Ints, Side, UInts, frozen
@@ -28,6 +29,7 @@ class _Probed:
     pairs: Ints
     matches: Ints
     describe: Any
+    is_new: bool
 
 
 @dataclass
@@ -55,10 +57,20 @@ class Meter:
     def _own(self) -> UInts:
         return np.array([unit.hash_min for unit in self.units if unit.isolated], np.uint64)
 
-    def probed(self, side: Side, hashes: UInts, pairs: Ints, matches: Ints, describe: Any) -> None:
-        """Probing rows, how many pairs and matches each had, and how to write the key of one."""
+    def probed(
+        self,
+        side: Side,
+        hashes: UInts,
+        pairs: Ints,
+        matches: Ints | npt.NDArray[np.bool_],
+        describe: Any,
+        *,
+        is_new: bool = True,
+    ) -> None:
+        """Probing rows, how many pairs and matches each had, and how to write the key of one. Rows
+        that are not new make work, too, but are stored already."""
         sums = [np.concatenate([[0], np.cumsum(counts)]) for counts in (pairs, matches)]
-        self._probed.append(_Probed(side, hashes, sums[0], sums[1], describe))
+        self._probed.append(_Probed(side, hashes, sums[0], sums[1], describe, is_new))
 
     def stored(
         self, side: Side, hashes: UInts, row_bytes: float, units: Sequence[WorkUnit]
@@ -122,7 +134,7 @@ class Meter:
         for probed in self._probed:
             begin = np.searchsorted(probed.hashes, low, "left")
             end = np.searchsorted(probed.hashes, high, "right")
-            figures[f"probing_{probed.side}"] += end - begin
+            figures[f"probing_{probed.side}"] += (end - begin) * probed.is_new
             figures[f"pairs_{probed.side}"] += probed.pairs[end] - probed.pairs[begin]
             figures["matches"] += probed.matches[end] - probed.matches[begin]
         for stored in self._stored:

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays.keys import hash_of_value
-from skewless.arrays.types import SIDES, Floats
+from skewless.arrays.types import FAR_US, SIDES, Floats, Side
 from skewless.engine.operator import (
     Arrival,
     Batch,
@@ -27,7 +27,7 @@ from skewless.engine.operator import (
 )
 from skewless.engine.report import InstanceLoad, InstanceReport
 from skewless.errors import ArgumentError
-from skewless.operators.pair import JoinSpec
+from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.ingest import ingest
 from skewless.operators.two_way.loads import load_report
 from skewless.operators.two_way.work import JoinPlan, JoinWork
@@ -67,8 +67,12 @@ class JoinOperator(Operator):
         return JoinCoordinator(self, state)
 
     def layouts(self) -> dict[str, Layout]:
-        sides = ((side, self.spec.side(side)) for side in SIDES)
-        return {side: Layout(this.schema, this.time) for side, this in sides}
+        found = {side: self._layout(side) for side in SIDES}
+        return found | {keyless(side): self._layout(side) for side in self.spec.how.unmatched}
+
+    def _layout(self, side: Side) -> Layout:
+        this = self.spec.side(side)
+        return Layout(this.schema, this.time)
 
 
 class JoinCoordinator(Coordinator):
@@ -84,6 +88,7 @@ class JoinCoordinator(Coordinator):
                 facts["slots"], self._slots, facts["slots"],
             )  # fmt: skip
             self._slots = facts["slots"]
+        self._decided_us: dict[str, int] = dict(facts.get("decided_us", {}))
         self.placing: Placing = operator.strategy.begin(
             self._slots, operator.instances, facts.get("placement"), self._pinned()
         )
@@ -100,16 +105,31 @@ class JoinCoordinator(Coordinator):
         return pinned
 
     def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
-        return {side: self._spec.keep_after_us(side, watermark_us) for side in SIDES}
+        spec, decided_us = self._spec, self._decided_us
+        keep = {side: spec.keep_after_us(side, watermark_us, decided_us) for side in SIDES}
+        waiting = {keyless(s): decided_us.get(s, -FAR_US) for s in spec.how.unmatched}
+        return keep | waiting
+
+    def _deciding_us(self, batch: Batch) -> dict[str, tuple[int, int]]:
+        """From which time to which rows of a side are decided about in a batch."""
+        found: dict[str, tuple[int, int]] = {}
+        for side in self._spec.how.looked_up:
+            since = self._decided_us.get(side, -FAR_US)
+            until = self._spec.decided_before_us(side, batch.next_watermark_us)
+            found[side] = (since, FAR_US if batch.is_last else max(since, until))
+        return found
 
     def plan(self, batch: Batch) -> Step:
         keep_after_us, layouts = self._keep_after_us(batch.watermark_us), self._operator.layouts()
         new, old, table = batch.new_runs(), batch.state.segments, self.placing.table
         keys_told = self._operator.strategy.keys_told
+        deciding_us = self._deciding_us(batch)
         return Step(
             name="join",
             instances=table.instances,
-            work=JoinWork(self._spec, JoinPlan(keep_after_us, table, new, old, keys_told)),
+            work=JoinWork(
+                self._spec, JoinPlan(keep_after_us, table, new, old, keys_told, deciding_us)
+            ),
             emits=True,
             reads=(*old, *(run.segment for run in new)),
             layouts=layouts,
@@ -126,9 +146,11 @@ class JoinCoordinator(Coordinator):
         judged = self._verdict(load)
         decisions = self._observe(load, reports) if batch.is_complete else ()
         placement = self.placing.placement
+        self._decided_us = {s: until for s, (_, until) in self._deciding_us(batch).items()}
         return Outcome(
             segments=self._alive(batch),
             facts={
+                "decided_us": self._decided_us,
                 "strategy": table.strategy,
                 "instances": table.instances,
                 "slots": table.slots,

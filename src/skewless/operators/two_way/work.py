@@ -6,18 +6,18 @@ An instance reads its share of the new rows and of the state, and joins
 
 The first is what left rows probe, the others what right rows do. The routing's work units divide
 each of the two over the instances, by ranges of hashes and by cuts of the probing or the stored
-rows of a range. So every pair meets exactly once, whatever the routing.
+rows of a range. So every pair meets exactly once, whatever the routing. Rows that come out alone
+(outer, semi and anti joins) are found after that, by `alone.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skewless.arrays import keys
@@ -28,7 +28,9 @@ from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen
 from skewless.engine.instance import Instance
 from skewless.engine.operator import RunRef
 from skewless.engine.report import InstanceLoad
-from skewless.operators.pair import JoinSpec
+from skewless.operators.pair import JoinSpec, keyless
+from skewless.operators.two_way.alone import RowsAlone, StoredRows, emitted
+from skewless.operators.two_way.comparing import Comparison, Flags
 from skewless.operators.two_way.meter import Meter
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
 from skewless.state.segments import SegmentInfo, read_arrays
@@ -65,11 +67,13 @@ class JoinPlan:
     new: tuple[RunRef, ...]
     old: tuple[SegmentInfo, ...]
     keys_watched: int = 8
+    # From which time to which rows of a side are decided about: whether they have a partner.
+    decided_us: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
-    def new_of(self, side: Side) -> list[RunRef]:
+    def new_of(self, side: str) -> list[RunRef]:
         return [r for r in self.new if r.segment.side == side]
 
-    def old_of(self, side: Side) -> list[SegmentInfo]:
+    def old_of(self, side: str) -> list[SegmentInfo]:
         return [s for s in self.old if s.side == side]
 
 
@@ -97,7 +101,7 @@ class InstanceJoin:
         self._units = plan.routing.units[instance.number]
         self._meter = Meter(plan.routing.slots, plan.keys_watched, self._units)
         self._schema = spec.output_schema()
-        self._exact = keys.is_exact(spec.left)
+        self._compare = Comparison(spec)
 
     def load(self) -> InstanceLoad:
         tally = self._tally
@@ -125,7 +129,7 @@ class InstanceJoin:
         self._clock.reset()
         waiting: list[pa.RecordBatch] = []
         rows = 0
-        for batch in self._matches():
+        for batch in self._emitted():
             waiting.append(batch)
             rows += batch.num_rows
             if rows >= ROWS_PER_OUTPUT:
@@ -133,6 +137,42 @@ class InstanceJoin:
                 waiting, rows = [], 0
         if waiting:
             yield pa.concat_batches(waiting)
+
+    def _emitted(self) -> Iterator[pa.RecordBatch]:
+        how = self._spec.how
+        for side in SIDES:
+            self._count_late(side)
+            if not how.pairs:
+                self._note_rows(side)
+        if how.pairs:
+            yield from self._matches()
+        alone = self._rows_alone()
+        for side in how.first_met:
+            yield from self._emit_alone(side, alone.first_met(side))
+        for side in how.unmatched:
+            yield from self._emit_alone(side, alone.unmatched(side))
+
+    def _rows_alone(self) -> RowsAlone:
+        plan, instance = self._plan, self._instance
+        stored = StoredRows(
+            plan.new, plan.old, instance.rows, self._probes, plan.keep_after_us.__getitem__
+        )
+        share = (instance.number, instance.instances)
+        return RowsAlone(self._spec, stored, self._units, share, plan.decided_us, self._asked)
+
+    def _asked(self, side: Side, run: Run, told: Flags) -> None:
+        """Take note of rows that were asked whether they have a partner, which costs about as much
+        as a pair, and of those that come out."""
+        self._tally.pairs += len(run)
+        describe, one_each = partial(self._describe, side, run), np.ones(len(run), np.int64)
+        self._meter.probed(side, run.hashes, one_each, told, describe, is_new=False)
+
+    def _emit_alone(self, side: Side, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
+        for run in (run for run in runs if len(run)):
+            for at in range(0, len(run), PAIRS_PER_CHUNK):
+                some = run.take(np.arange(at, min(at + PAIRS_PER_CHUNK, len(run))))
+                self._tally.matches += len(some)
+                yield emitted(self._spec, side, some, self._schema)
 
     def _matches(self) -> Iterator[pa.RecordBatch]:
         for side in SIDES:
@@ -172,7 +212,7 @@ class InstanceJoin:
                 if len(run):
                     yield from self._join(side, prober, run, found, share)
             describe = partial(self._describe, side, prober)
-            matches = found.pairs if self._exact else found.matches
+            matches = found.pairs if self._compare.exact else found.matches
             self._meter.probed(side, prober.hashes, found.pairs, matches, describe)
 
     def _describe(self, side: Side, run: Run, at: int) -> str:
@@ -204,7 +244,7 @@ class InstanceJoin:
                 frozen(first), frozen(last), row, skip, room
             )
             pairs -= room
-            same = self._really_match(side, prober, probes, run, partners)
+            same = self._compare.matching(side, prober, probes, run, partners)
             if same is not None:
                 probes, partners = probes[same], partners[same]
                 count_rows(found.matches, frozen(probes))
@@ -221,30 +261,11 @@ class InstanceJoin:
         sides = {"left": (left.columns, left.indices(left_rows)),
                  "right": (right.columns, right.indices(right_rows))}  # fmt: skip
         arrays = [sides[c.side][0][c.index].take(sides[c.side][1]) for c in self._spec.output]
+        arrays = [
+            array if column.type is None else array.cast(column.type)
+            for array, column in zip(arrays, self._spec.output, strict=True)
+        ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _really_match(
-        self, side: Side, prober: Run, probes: Ints, run: Run, partners: Ints
-    ) -> npt.NDArray[np.bool_] | None:
-        """Which candidate pairs have keys that are equal and near; None: all, for certain."""
-        if self._exact:
-            return None
-        spec, same = self._spec, np.ones(len(probes), np.bool_)
-        left, left_rows, right, right_rows = (
-            (prober, probes, run, partners) if side == "left" else (run, partners, prober, probes)
-        )
-        of_left, of_right = left.indices(left_rows), right.indices(right_rows)
-        if spec.left.keys:
-            same &= keys.keys_equal(
-                [left.columns[k.index].take(of_left) for k in spec.left.keys],
-                [right.columns[k.index].take(of_right) for k in spec.right.keys],
-                spec.left.keys,
-            )
-        for a, b in zip(spec.left.bands, spec.right.bands, strict=True):
-            same &= keys.within_band(
-                left.columns[a.index].take(of_left), right.columns[b.index].take(of_right), a
-            )
-        return same
 
     def _stored_run(self, segment: SegmentInfo) -> Run:
         # Only stored rows expire: a new row may still have to meet rows that lie far behind it.
@@ -276,11 +297,9 @@ class InstanceJoin:
         return runs
 
     def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
-        """The new rows of a side as they probe in these units. What came too late is counted here,
-        by whoever has part 0."""
+        """The new rows of a side as they probe in these units."""
         runs = []
         for ref in self._plan.new_of(side):
-            self._count_late(ref.segment, [u for u in units if _cut(u, side).part == 0])
             run = self._probes(ref)
             probing = select(run, [_dealt(run, unit, _cut(unit, side)) for unit in units])
             self._tally.rows += len(probing)
@@ -294,14 +313,33 @@ class InstanceJoin:
         index = read_arrays(self._instance.folder, ref.probe_file)
         return Run(index["hash"], rows.times[index["row"]], rows.columns, floor, index["row"])
 
-    def _count_late(self, segment: SegmentInfo, units: list[WorkUnit]) -> None:
-        if segment.time_min_us >= segment.floor_us:
-            return
-        rows = self._instance.rows(segment)
-        for unit in units:
-            begin, end = bounds(rows.hashes, unit.hash_min, unit.hash_max)
-            late = int((rows.times[begin:end] < segment.floor_us).sum())
-            self._tally.late += late
+    def _count_late(self, side: Side) -> None:
+        """What came too late is counted by whoever has part 0 of its range."""
+        units = [u for u in self._units if (cut := u.cut(side)) is not None and cut.part == 0]
+        for segment in (r.segment for r in self._plan.new_of(side)):
+            if segment.time_min_us < segment.floor_us:
+                rows = self._instance.rows(segment)
+                late = rows.times < segment.floor_us
+                for unit in units:
+                    begin, end = bounds(rows.hashes, unit.hash_min, unit.hash_max)
+                    self._tally.late += int(late[begin:end].sum())
+        if self._instance.number == 0:
+            for segment in (r.segment for r in self._plan.new_of(keyless(side))):
+                rows = self._instance.rows(segment)
+                self._tally.late += int((rows.times < segment.floor_us).sum())
+
+    def _note_rows(self, side: Side) -> None:
+        """Tell how much of a side lies, and arrives, in the units of this instance, where no pairs
+        are made."""
+        other: Side = "right" if side == "left" else "left"
+        found = [u for u in self._units if u.cut(other) is not None]
+        for segment in self._plan.old_of(side):
+            if any(segment.touches(u.hash_min, u.hash_max) for u in found):
+                hashes = self._instance.rows(segment).hashes
+                self._meter.stored(side, hashes, segment.bytes / segment.rows, found)
+        for prober in self._probers(side, [u for u in self._units if u.cut(side) is not None]):
+            describe, none = partial(self._describe, side, prober), np.zeros(len(prober), np.int64)
+            self._meter.probed(side, prober.hashes, none, none, describe)
 
 
 def _cut(unit: WorkUnit, prober: Side) -> Cut:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from pyspark.sql.pandas.types import from_arrow_type
+from pyspark.sql.types import StructField, StructType
 
 from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import SIDES, SideSpec
 from skewless.conditions import UNBOUNDED
 from skewless.errors import ArgumentError
+from skewless.operators.join_type import JOIN_TYPES, JoinType, join_type
 from skewless.operators.pair import JoinSpec, OutputColumn
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.strategy import PlacementStrategy
@@ -23,7 +27,7 @@ from skewless.spark.arguments.kinds import (
     Source,
     Within,
 )
-from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
+from skewless.spark.arguments.naming import Named, merged_keys, named_columns, struct_of
 from skewless.spark.arguments.times import (
     check_null_times,
     parse_bounds,
@@ -33,7 +37,14 @@ from skewless.spark.arguments.times import (
 from skewless.spark.result import Result, sizes
 from skewless.strategies import choose_strategy
 
-HOWS = ("inner",)
+How = Literal[
+    "inner",
+    "left", "left_outer", "leftouter",
+    "right", "right_outer", "rightouter",
+    "full", "full_outer", "fullouter", "outer",
+    "left_semi", "leftsemi", "semi", "right_semi",
+    "left_anti", "leftanti", "anti", "right_anti",
+]  # fmt: skip
 SLOTS_PER_INSTANCE = 16
 SLOTS_MIN, SLOTS_MAX = 64, 65_536
 SUFFIXES = ("", "_right")
@@ -49,7 +60,7 @@ def join(
     right_time: str | None = None,
     within: Within,
     late: Late | None = None,
-    how: Literal["inner"] = "inner",
+    how: How = "inner",
     where: Condition | None = None,
     strategy: PlacementStrategy | Auto | None = None,
     balance: PlacementStrategy | Auto | None = None,
@@ -83,7 +94,11 @@ def join(
         "0 seconds", and for UNBOUNDED joins: no row is late. In a result nothing is late; it has
         none.
     how
-        ``"inner"``.
+        ``"inner"``; ``"left"``, ``"right"`` and ``"full"`` (or ``"left_outer"`` …) with rows that
+        have no partner, once it is certain that none can come: when the watermark has passed the
+        bound. ``"left_semi"`` and ``"right_semi"``: rows that have a partner, once, at their first;
+        ``"left_anti"`` and ``"right_anti"``: those that have none. A row without a key has no
+        partner; a late one is dropped. Outer and anti joins of streams need a bound.
     where
         A further SQL condition over the output columns.
     strategy
@@ -103,20 +118,18 @@ def join(
     >>> joined = sk.join(orders, tracks, on="cell", time=("ordered_at", "seen_at"),
     ...                  within="10 minutes")                              # doctest: +SKIP
     """
-    if how not in HOWS:
-        raise ArgumentError("how", how, f"one of: {', '.join(map(repr, HOWS))}")
     drop_null_times = check_null_times(on_null_time)
     inputs = columns.inputs_of(left=left, right=right)
+    joined = _parse_how(how, within, is_stream=bool(left.isStreaming))
     conditions = columns.parse_on(on)
-    merged = merged_keys([(0, 1, condition) for condition in conditions])
-    named = named_columns(inputs, suffixes, SUFFIXES, merged)
+    named = _named(inputs, conditions, suffixes, joined)
     bounds = parse_bounds(within)
     unbounded, older = within is UNBOUNDED, {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older, unbounded=unbounded)
     lates = parse_lates(late, inputs, unbounded=unbounded)
     left_side, right_side = _sides(inputs, conditions, times, lates)
-    output = tuple(OutputColumn(SIDES[c.input], c.index, c.name) for c in named)
-    spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times)
+    output = tuple(_output_column(c, left_side, right_side) for c in named)
+    spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined)
     given = sizes(instances=instances, slots=slots)
     chosen = _parse_strategy(strategy, balance, spec, instances)
 
@@ -126,14 +139,77 @@ def join(
         return JoinOperator(spec, chosen, count, given["slots"] or min(default, SLOTS_MAX))
 
     taken = tuple(this.every_column for this in inputs)
-    matches = Joined((left, right), taken, make, struct_of(inputs, named))
+    matches = Joined((left, right), taken, make, _struct(inputs, named, output))
     return matches if where is None else matches.where(where)
+
+
+def _parse_how(how: object, within: object, *, is_stream: bool) -> JoinType:
+    found = join_type(how) if isinstance(how, str) else None
+    if found is None:
+        raise ArgumentError("how", how, f"one of: {', '.join(map(repr, JOIN_TYPES))}")
+    if found.unmatched and within is UNBOUNDED and is_stream:
+        accepted = (
+            "'inner' or a semi join with within=sk.UNBOUNDED: as long as a partner may come at any "
+            "time, no row of a stream is certain to have none. Give a bound"
+        )
+        raise ArgumentError("how", how, accepted)
+    return found
+
+
+def _named(
+    inputs: Sequence[columns.Input],
+    conditions: Sequence[columns.Condition],
+    suffixes: tuple[str, str],
+    how: JoinType,
+) -> tuple[Named, ...]:
+    """The columns of the result. Keys that are equal under one name are one column: that of a side
+    that is always there; in a full join, of whichever is."""
+    merged = merged_keys([(0, 1, condition) for condition in conditions])
+    if len(how.shown) == 1:
+        (side,) = (SIDES.index(side) for side in how.shown)
+        return tuple(Named(side, i, name) for i, name in enumerate(inputs[side].names))
+    found = named_columns(inputs, suffixes, SUFFIXES, merged)
+    if not how.unmatched or how.unmatched == ("left",):
+        return found
+    return tuple(_of_right(c, inputs[1], merged, how) for c in found)
+
+
+def _of_right(
+    column: Named, right: columns.Input, merged: Collection[tuple[int, str]], how: JoinType
+) -> Named:
+    if column.input == 1 or (1, column.name.lower()) not in merged:
+        return column
+    index = right.index(column.name, "on")
+    if how.is_always_there("right"):
+        return Named(1, index, column.name)
+    return Named(0, column.index, column.name, other=index)
+
+
+def _output_column(column: Named, left: SideSpec, right: SideSpec) -> OutputColumn:
+    side, kind = SIDES[column.input], None
+    if column.other is not None:
+        kinds = [left.schema.field(column.index).type, right.schema.field(column.other).type]
+        if kinds[0] != kinds[1]:
+            kind = next(k.type for k in left.keys if k.index == column.index)
+    return OutputColumn(side, column.index, column.name, column.other, kind)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Joined(Result):
     """A join that is described but not running: write it with `writeStream`, or, when the inputs
     are static, take the result with `dataframe`."""
+
+
+def _struct(
+    inputs: Sequence[columns.Input], named: Sequence[Named], output: Sequence[OutputColumn]
+) -> StructType:
+    """The columns in Spark's types."""
+    return StructType(
+        [
+            field if column.type is None else StructField(field.name, from_arrow_type(column.type))
+            for field, column in zip(struct_of(inputs, named).fields, output, strict=True)
+        ]
+    )
 
 
 def _sides(

@@ -14,11 +14,13 @@ from skewless.spark.arguments.columns import Condition, Input
 
 @dataclass(frozen=True)
 class Named:
-    """A column of the result: the number of the input and of the column it is taken from."""
+    """A column of the result: the number of the input and of the column it is taken from. Where a
+    row may lack this input, `other` is the equal column of the other one."""
 
     input: int
     index: int
     name: str
+    other: int | None = None
 
 
 def named_columns(

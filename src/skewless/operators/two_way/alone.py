@@ -1,0 +1,141 @@
+"""Rows that come out alone: without a partner in outer and anti joins, with one in semi joins.
+
+*Unmatched* rows come in the batch whose watermark says that no partner can come any more: every
+one is asked once, when all that it might have met is there. *First met* rows come in the batch in
+which they have a partner for the first time: a row of this batch with any partner, or an older one
+that a row of this batch matches, and none of an earlier one does.
+
+Rows are shared out like the rows that probe: by ranges, and in a split range dealt like cards. The
+rows that they may meet lie in files that everyone can read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.arrays.runs import Run, bounds, select
+from skewless.arrays.types import Side
+from skewless.engine.operator import RunRef
+from skewless.operators.pair import JoinSpec, keyless
+from skewless.operators.two_way.comparing import Comparison, Flags
+from skewless.operators.two_way.lookup import Lookup
+from skewless.placement.units import WorkUnit
+from skewless.state.segments import Rows, SegmentInfo
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """The rows of a batch as an instance reads them, new ones and old ones."""
+
+    new: Sequence[RunRef]
+    old: Sequence[SegmentInfo]
+    read: Callable[[SegmentInfo], Rows]
+    probes: Callable[[RunRef], Run]
+    keep_after_us: Callable[[str], int]
+
+    def new_of(self, side: str) -> list[SegmentInfo]:
+        return [ref.segment for ref in self.new if ref.segment.side == side]
+
+    def old_of(self, side: str) -> list[SegmentInfo]:
+        return [segment for segment in self.old if segment.side == side]
+
+    def run(self, segment: SegmentInfo, floor_us: int) -> Run:
+        rows = self.read(segment)
+        return Run(rows.hashes, rows.times, rows.columns, max(floor_us, segment.floor_us))
+
+    def partners(self, segments: Sequence[SegmentInfo]) -> list[Run]:
+        return [self.run(s, self.keep_after_us(s.side)) for s in segments]
+
+
+@dataclass(frozen=True)
+class RowsAlone:
+    """The share of one instance: `units` are what it works on, `decided_us` from which time to
+    which rows of a side are decided about in this batch. `asked` is told of rows that are looked
+    up, and which of them come out."""
+
+    spec: JoinSpec
+    stored: StoredRows
+    units: Sequence[WorkUnit]
+    share: tuple[int, int]
+    decided_us: Mapping[str, tuple[int, int]]
+    asked: Callable[[Side, Run, Flags], None]
+
+    def unmatched(self, side: Side) -> Iterator[Run]:
+        """Rows of a side that have no partner, and will have none."""
+        lookup = Lookup(self.spec, side, Comparison(self.spec))
+        others = self._others(lookup)
+        for due in self._due(side):
+            mine = self._dealt(side, due)
+            if len(mine):
+                yield self._told(side, mine, ~lookup.has_partner(mine, others))
+        number, instances = self.share
+        for due in self._due(keyless(side)):
+            yield due.take(np.arange(number, len(due), instances))
+
+    def first_met(self, side: Side) -> Iterator[Run]:
+        """Rows of a side that have a partner since this batch."""
+        lookup, stored = Lookup(self.spec, side, Comparison(self.spec)), self.stored
+        others, older = self._others(lookup), stored.partners(stored.old_of(lookup.other))
+        probers = [stored.probes(r) for r in stored.new if r.segment.side == lookup.other]
+        for segment in stored.new_of(side):
+            mine = self._dealt(side, _from_on(stored.run(segment, segment.floor_us)))
+            yield self._told(side, mine, lookup.has_partner(mine, others))
+        for segment in stored.old_of(side):
+            mine = self._dealt(side, stored.run(segment, stored.keep_after_us(side)))
+            met = mine.take(lookup.met_by(probers, mine))
+            if len(met):
+                yield self._told(side, met, ~lookup.has_partner(met, older))
+
+    def _told(self, side: Side, run: Run, told: Flags) -> Run:
+        """The rows that come out, of those that were asked."""
+        self.asked(side, run, told)
+        return run.keep(told)
+
+    def _others(self, lookup: Lookup) -> list[Run]:
+        stored, other = self.stored, lookup.other
+        return stored.partners([*stored.old_of(other), *stored.new_of(other)])
+
+    def _due(self, side: str) -> Iterator[Run]:
+        """Rows that are decided about: older ones whose time has come, and new ones whose time was
+        over when they came."""
+        begin, end = self.decided_us[side.removesuffix(keyless(""))]
+        for segment in self.stored.old_of(side):
+            if segment.time_min_us < end and segment.time_max_us >= begin:
+                yield _between(self.stored.run(segment, begin), end)
+        for segment in self.stored.new_of(side):
+            yield _between(self.stored.run(segment, segment.floor_us), end)
+
+    def _dealt(self, side: Side, run: Run) -> Run:
+        """What falls to this instance."""
+        ranges = []
+        for unit in self.units:
+            cut = unit.cut(side)
+            if cut is not None:
+                begin, end = bounds(run.hashes, unit.hash_min, unit.hash_max)
+                ranges.append(range(begin + cut.part, end, cut.parts))
+        return select(run, ranges)
+
+
+def _from_on(run: Run) -> Run:
+    return run.keep(run.times >= run.floor_us)
+
+
+def _between(run: Run, end_us: int) -> Run:
+    return run.keep((run.times >= run.floor_us) & (run.times < end_us))
+
+
+def emitted(spec: JoinSpec, side: Side, run: Run, schema: pa.Schema) -> pa.RecordBatch:
+    """Rows of a side as rows of the result: what is the other side's is null."""
+    indices, columns = run.indices(np.arange(len(run))), []
+    for column, field in zip(spec.output, schema, strict=True):
+        index = column.index if column.side == side else column.other
+        if index is None:
+            columns.append(pa.nulls(len(run), field.type))
+        else:
+            taken = run.columns[index].take(indices)
+            columns.append(taken if taken.type == field.type else taken.cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)

@@ -1,0 +1,120 @@
+"""Whether rows have a partner at all, found without making pairs of them.
+
+That a row has no partner is a function of the stored rows alone. So it does not matter who asks,
+how keys are split or moved, or what was compacted; and a task that runs twice finds the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from skewless.arrays import keys
+from skewless.arrays.merging import expand_ranges, match_ranges
+from skewless.arrays.runs import Run
+from skewless.arrays.sorting import sort_order
+from skewless.arrays.types import Ints, Side, SideSpec, frozen
+from skewless.operators.pair import JoinSpec
+from skewless.operators.two_way.comparing import Comparison, Flags
+
+PAIRS_PER_CHUNK = 1 << 16
+CANDIDATES_FIRST = (
+    4  # compared per row before more are: most rows that have a partner have a near one
+)
+
+
+@dataclass(frozen=True)
+class Lookup:
+    """Asks for rows of one side whether the other side has a partner for them."""
+
+    spec: JoinSpec
+    side: Side
+    compare: Comparison
+
+    @property
+    def other(self) -> Side:
+        return "right" if self.side == "left" else "left"
+
+    def has_partner(self, rows: Run, others: Sequence[Run]) -> Flags:
+        """Which rows have a partner in some runs of the other side."""
+        found = np.zeros(len(rows), np.bool_)
+        for run in others:
+            asking = np.flatnonzero(~found)
+            if len(asking) and len(run):
+                found[asking] = self._in_run(rows.take(asking), run)
+        return found
+
+    def _in_run(self, rows: Run, run: Run) -> Flags:
+        found = np.zeros(len(rows), np.bool_)
+        probes, owner = _probes(rows, self.spec.side(self.side))
+        first, last = self._ranges(self.side, probes, run)
+        if self.compare.exact:
+            found[owner[first < last]] = True
+            return found
+        most = CANDIDATES_FIRST
+        while len(left := np.flatnonzero((first < last) & ~found[owner])):
+            end = np.minimum(first[left] + most, last[left])
+            for asked, partners in _pairs(first[left], end):
+                same = self.compare.matching(self.side, probes, left[asked], run, partners)
+                found[owner[left[asked if same is None else asked[same]]]] = True
+            first[left] = end
+            most = 2 * most
+        return found
+
+    def met_by(self, probers: Sequence[Run], rows: Run) -> Ints:
+        """Which rows of this side some probing rows of the other side match, as positions."""
+        met = np.zeros(len(rows) + 1, np.int64)
+        for prober in probers:
+            first, last = self._ranges(self.other, prober, rows)
+            if self.compare.exact:
+                some = first < last
+                np.add.at(met, first[some], 1)
+                np.add.at(met, last[some], -1)
+                continue
+            for asked, partners in _pairs(first, last):
+                same = self.compare.matching(self.other, prober, asked, rows, partners)
+                found = np.unique(partners if same is None else partners[same])
+                met[found] += 1
+                met[found + 1] -= 1
+        return np.flatnonzero(np.cumsum(met)[:-1])
+
+    def _ranges(self, prober: Side, probes: Run, run: Run) -> tuple[Ints, Ints]:
+        first, last, _ = match_ranges(
+            frozen(probes.hashes),
+            frozen(probes.times),
+            probes.floor_us,
+            frozen(run.hashes),
+            frozen(run.times),
+            run.floor_us,
+            *self.spec.partner_bounds(prober),
+        )
+        return first, last
+
+
+def _probes(rows: Run, side: SideSpec) -> tuple[Run, Ints]:
+    """The rows as they look for partners, and which row each is of: in a band join, one looks into
+    several cells."""
+    if not side.bands:
+        return rows, np.arange(len(rows))
+    of_rows = rows.indices(np.arange(len(rows)))
+    band = side.bands[0]
+    cells = keys.probed_cells(keys.cells_of(rows.columns[band.index].take(of_rows), band), band)
+    key_columns = [rows.columns[k.index].take(of_rows) for k in side.keys]
+    hashes = np.concatenate([keys.hash_keys(key_columns, side, c) for c in cells])
+    owner = np.tile(np.arange(len(rows)), len(cells))
+    order = sort_order(frozen(hashes), frozen(rows.times[owner]))
+    owner = owner[order]
+    lying = owner if rows.rows is None else rows.rows[owner]
+    return Run(hashes[order], rows.times[owner], rows.columns, rows.floor_us, lying), owner
+
+
+def _pairs(first: Ints, last: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """All pairs of a row and what lies in its range, some at a time."""
+    pairs, row, skip = int((last - first).sum()), 0, 0
+    while pairs > 0:
+        room = min(pairs, PAIRS_PER_CHUNK)
+        rows, partners, row, skip = expand_ranges(frozen(first), frozen(last), row, skip, room)
+        pairs -= room
+        yield rows, partners
