@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from skewless.arrays.types import Floats
+from skewless.placement.balancing.moving import PROBES_PER_ROW_MOVED, MovePrices
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures, LoadReport, WatchedKey, Work
 from skewless.placement.places import IsolatedKey, Placement
@@ -29,6 +30,13 @@ class Monitor:
         self.pinned = pinned
         self._reports: deque[LoadReport] = deque(maxlen=window)
         self._prices, self._own_prices = _Prices(), _Prices()
+        self._moves = MovePrices()
+        self._moved: int | None = None
+        self._settled = 0
+
+    def changed(self, rows: int) -> None:
+        """Something was changed after the last batch, for which so many rows move."""
+        self._moved, self._settled = rows, 0
 
     def add(self, report: LoadReport, work: Work, own: Work | None = None) -> None:
         """A batch: its figures, and what the instances did, for the prices; and apart from it what
@@ -36,6 +44,10 @@ class Monitor:
         self._prices.learn(work)
         if own is not None:
             self._own_prices.learn(own)
+        if self._moved is not None and report.stopped_ms > 0:
+            self._moves.learn(self._moved, report.stopped_ms)
+        self._moved = None
+        self._settled += 1
         self._reports.append(report)
 
     def latest(self, placement: Placement) -> View:
@@ -58,7 +70,7 @@ class Monitor:
             places = [at[key.hash] for key in report.keys]
             for name, values in report.key_figures.arrays().items():
                 np.add.at(getattr(of_keys, name), places, values * share)
-        row_ms, pair_ms = self._prices.now
+        (row_ms, pair_ms), moves = self._prices.now, self._moves
         apart = np.array([key.isolated for key in keys], np.bool_) & self._own_prices.known
         return View(
             batch_id=reports[-1].batch_id,
@@ -73,6 +85,9 @@ class Monitor:
             pinned=self.pinned,
             row_ms=row_ms,
             pair_ms=pair_ms,
+            moved_row_ms=moves.row_ms if moves.known else PROBES_PER_ROW_MOVED * row_ms,
+            pause_ms=moves.pause_ms,
+            settled=self._settled,
         )
 
 

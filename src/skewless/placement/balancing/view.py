@@ -17,7 +17,9 @@ class View:
     """Figures per batch, averaged over the window. `slots` has one item per slot, without the keys
     that have places of their own; `key_figures[i]` is of `keys[i]`, and part of its slot's figures
     unless the key is `own`. `row_ms` and `pair_ms` are what a probing row and a compared pair have
-    been found to cost. `pinned` keys may not be changed."""
+    been found to cost; `moved_row_ms` is the price of a stored row that moves, `pause_ms` how long
+    instances stand still besides, and `settled` the batches since the last change. `pinned` keys
+    may not be changed."""
 
     batch_id: int
     placement: Placement
@@ -27,6 +29,9 @@ class View:
     row_ms: float = 1e-4
     pair_ms: float = 2e-5
     pinned: frozenset[int] = frozenset()
+    moved_row_ms: float = 2.5e-5
+    pause_ms: float = 0.0
+    settled: int = 1
 
     @property
     def instances(self) -> int:
