@@ -91,6 +91,11 @@ class Balancing(PlacementStrategy):
         """Whether changes of one round only make sense as a whole."""
         return False
 
+    def rent_ms(self, view: View) -> float:
+        """What it costs in a batch not to change anything, for strategies that wait until that has
+        come to the price of a change (`adaptive`)."""
+        return 0.0
+
     @property
     def trusted(self) -> bool:
         """Whether changes are made as they are proposed, and asked for in every batch."""

@@ -15,7 +15,7 @@ import numpy as np
 
 from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
-from skewless.placement.balancing.adaptive import pays_by_now
+from skewless.placement.balancing.adaptive import is_due, rent_ms
 from skewless.placement.balancing.annealing import Annealed
 from skewless.placement.balancing.changes import Change, Move
 from skewless.placement.balancing.greedyfit import Direction, Indices, greedy_fit, loads_after
@@ -83,8 +83,11 @@ class FastJoin(Annealed, Published):
         if loads.max() < max(self.load_min, FLOOR):
             return False
         if self.theta == "auto":
-            return pays_by_now(view, list(self._plan(view)))
+            return is_due(view, list(self._plan(view)))
         return max_over_min(loads) > self.theta
+
+    def rent_ms(self, view: View) -> float:
+        return rent_ms(view, list(self._plan(view))) if self.theta == "auto" else 0.0
 
     def propose(self, view: View) -> Iterator[Change]:
         return self._plan(view) if self.wants_change(view) else iter(())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -73,6 +73,7 @@ class Governor(Placing):
         rest = work if isolated is None else work.minus(isolated)
         self._monitor.add(report, rest, isolated)
         latest = self._monitor.latest(self.placement)
+        latest = replace(latest, rent_ms=self._monitor.charge(self.strategy.rent_ms(latest)))
         self._uneven = self._uneven + 1 if self.strategy.wants_change(latest) else 0
         if self._uneven < self.strategy.patience:
             return []

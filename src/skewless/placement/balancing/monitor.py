@@ -32,11 +32,24 @@ class Monitor:
         self._prices, self._own_prices = _Prices(), _Prices()
         self._moves = MovePrices()
         self._moved: int | None = None
-        self._settled = 0
+        self._rent_ms = 0.0
+
+    def charge(self, rent_ms: float) -> float:
+        """What the last batch has cost that a change would have saved; with it, all that is due."""
+        self._rent_ms += rent_ms
+        return self._rent_ms
 
     def changed(self, rows: int) -> None:
         """Something was changed after the last batch, for which so many rows move."""
-        self._moved, self._settled = rows, 0
+        self._moved = rows
+        self._rent_ms = max(self._rent_ms - self._price_ms(rows), 0.0)
+
+    def _price_ms(self, rows: int) -> float:
+        return self._moves.pause_ms + rows * self._moved_row_ms()
+
+    def _moved_row_ms(self) -> float:
+        known = self._moves.known
+        return self._moves.row_ms if known else PROBES_PER_ROW_MOVED * self._prices.now[0]
 
     def add(self, report: LoadReport, work: Work, own: Work | None = None) -> None:
         """A batch: its figures, and what the instances did, for the prices; and apart from it what
@@ -47,7 +60,6 @@ class Monitor:
         if self._moved is not None and report.stopped_ms > 0:
             self._moves.learn(self._moved, report.stopped_ms)
         self._moved = None
-        self._settled += 1
         self._reports.append(report)
 
     def latest(self, placement: Placement) -> View:
@@ -70,7 +82,7 @@ class Monitor:
             places = [at[key.hash] for key in report.keys]
             for name, values in report.key_figures.arrays().items():
                 np.add.at(getattr(of_keys, name), places, values * share)
-        (row_ms, pair_ms), moves = self._prices.now, self._moves
+        row_ms, pair_ms = self._prices.now
         apart = np.array([key.isolated for key in keys], np.bool_) & self._own_prices.known
         return View(
             batch_id=reports[-1].batch_id,
@@ -85,9 +97,9 @@ class Monitor:
             pinned=self.pinned,
             row_ms=row_ms,
             pair_ms=pair_ms,
-            moved_row_ms=moves.row_ms if moves.known else PROBES_PER_ROW_MOVED * row_ms,
-            pause_ms=moves.pause_ms,
-            settled=self._settled,
+            moved_row_ms=self._moved_row_ms(),
+            pause_ms=self._moves.pause_ms,
+            rent_ms=self._rent_ms,
         )
 
 

@@ -18,8 +18,8 @@ class View:
     that have places of their own; `key_figures[i]` is of `keys[i]`, and part of its slot's figures
     unless the key is `own`. `row_ms` and `pair_ms` are what a probing row and a compared pair have
     been found to cost; `moved_row_ms` is the price of a stored row that moves, `pause_ms` how long
-    instances stand still besides, and `settled` the batches since the last change. `pinned` keys
-    may not be changed."""
+    instances stand still besides, and `rent_ms` what not changing anything has cost so far, as far
+    as it was not spent on changes. `pinned` keys may not be changed."""
 
     batch_id: int
     placement: Placement
@@ -31,7 +31,7 @@ class View:
     pinned: frozenset[int] = frozenset()
     moved_row_ms: float = 2.5e-5
     pause_ms: float = 0.0
-    settled: int = 1
+    rent_ms: float = 0.0
 
     @property
     def instances(self) -> int:
