@@ -157,6 +157,8 @@ class Governor(Placing):
             now, then = tallies.time.loads(), tallies.time.loads_after(change, after)
         saved_ms = float(now[touched].max() - then[touched].max())
         cost_ms = view.pause_ms + rows * view.moved_row_ms
+        if saved_ms < -ROUNDING * float(now[touched].max()):
+            return f"no gain: it would take {-saved_ms:.3g} ms longer per batch"
         if 0 < saved_ms * self.strategy.horizon < cost_ms:
             return (
                 f"too costly: {rows} rows to move, {saved_ms:.3g} ms saved per batch pay for "
