@@ -77,7 +77,7 @@ class Governor(Placing):
         self._uneven = self._uneven + 1 if self.strategy.wants_change(latest) else 0
         if self._uneven < self.strategy.patience:
             return []
-        view = self._monitor.view(self.placement)
+        view = latest if self.strategy.window == 1 else self._monitor.view(self.placement)
         before = self.strategy.load.of_instances(view, self.placement)
         decisions = self._judge(list(self.strategy.propose(view)), view)
         if any(decision.accepted for decision in decisions):
