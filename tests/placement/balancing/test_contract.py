@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, fields, replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,9 @@ STRATEGIES: list[type[Balancing]] = [
 CONFIGURED: list[Balancing] = [
     *(strategy() for strategy in STRATEGIES),
     FastJoin(selector="annealing"),
+    FastJoin(paper=True, keys_watched="all"),
+    FastJoin(theta="auto"),
+    LSStream(paper=True),
     Auto(tolerance=0.02, floor_ms=0, noise=0),
 ]
 SLOTS = 32
@@ -96,6 +99,7 @@ def test_skew_is_noticed_and_answered(strategy: Balancing) -> None:
     slots = [1000.0] * 28 + [60_000.0] * 4
     keys = {key_in(s, SLOTS, n): 5_000.0 for s in range(28, 32) for n in range(12)}
     seen = view(slots, 8, keys)
+    seen = replace(seen, rent_ms=strategy.rent_ms(seen))  # as the governor does in every batch
     assert strategy.wants_change(seen)
     placement = seen.placement
     before = strategy.load.of_instances(seen, placement)
@@ -109,7 +113,8 @@ def test_skew_is_noticed_and_answered(strategy: Balancing) -> None:
     ("name", "value"),
     [
         ("window", 0), ("window", 1.5), ("patience", 0), ("cooldown", -1), ("horizon", 0),
-        ("keys_watched", -1), ("keys_watched", True), ("pin", {"a": -1}), ("pin", {"a": 0.5}),
+        ("keys_watched", -1), ("keys_watched", True), ("keys_watched", "some"),
+        ("pin", {"a": -1}), ("pin", {"a": 0.5}),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused(strategy: type[Balancing], name: str, value: Any) -> None:

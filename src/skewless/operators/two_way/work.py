@@ -66,7 +66,7 @@ class JoinPlan:
     routing: RoutingTable
     new: tuple[RunRef, ...]
     old: tuple[SegmentInfo, ...]
-    keys_watched: int = 8
+    keys_watched: int | None = 8  # None: all
     # From which time to which rows of a side are decided about: whether they have a partner.
     decided_us: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 

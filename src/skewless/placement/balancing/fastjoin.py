@@ -15,22 +15,24 @@ import numpy as np
 
 from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
+from skewless.placement.balancing.adaptive import is_due, rent_ms
 from skewless.placement.balancing.annealing import Annealed
-from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.changes import Change, Move
 from skewless.placement.balancing.greedyfit import Direction, Indices, greedy_fit, loads_after
 from skewless.placement.balancing.imbalance import FLOOR, max_over_min
 from skewless.placement.balancing.loads import LoadModel, StoredTimesProbing
+from skewless.placement.balancing.published import Published
 from skewless.placement.balancing.safit import sa_fit
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import WatchedKey
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastJoin(Annealed, Balancing):
+class FastJoin(Annealed, Published):
     """Moves keys when the heaviest instance has more than `theta` times the load of the lightest,
     load being stored times probing rows (eqs. 1 and 2). A lower `theta` balances better and moves
-    more often.
+    more often. "auto" sets no threshold, and moves once imbalance has cost as much as moving would
+    (`adaptive`).
 
     `selector` "greedy" fills the whole gap between the two with keys (GreedyFit); "annealing" moves
     little at a time at the best price (SAFit), and takes longer to choose: `temperature`,
@@ -43,7 +45,7 @@ class FastJoin(Annealed, Balancing):
 
     A key goes as a whole. One heavier than all else on its instance cannot be helped by moving it,
     and a key that is split is left as it is. Only keys that are told apart can move, hence the many
-    `keys_watched`.
+    `keys_watched`. The paper's system is ``FastJoin(paper=True, keys_watched="all")``.
 
     The windowed statistics of section III-E are what the figures are in any case: rows that probe
     are averaged over `window` batches, and counts of stored rows shrink as rows expire.
@@ -51,18 +53,21 @@ class FastJoin(Annealed, Balancing):
     >>> FastJoin(theta=1)
     Traceback (most recent call last):
     ...
-    skewless.errors.ArgumentError: `theta` must be a number above 1; received 1
+    skewless.errors.ArgumentError: `theta` must be a number above 1 or 'auto'; received 1
     """
 
-    theta: float = 2.2
+    AS_PUBLISHED = Published.AS_PUBLISHED | {"window": 1}
+
+    theta: float | Literal["auto"] = 2.2
     selector: Literal["greedy", "annealing"] = "greedy"
     gap_min: float = 0.0
     load_min: float = 10_000.0
-    keys_watched: int = 256
+    keys_watched: int | Literal["all"] = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_above("theta", 1)
+        if self.theta != "auto":
+            self._check_above("theta", 1, " or 'auto'")
         if self.selector not in ("greedy", "annealing"):
             raise ArgumentError("selector", self.selector, "one of: 'greedy', 'annealing'")
         for name in ("gap_min", "load_min"):
@@ -75,12 +80,19 @@ class FastJoin(Annealed, Balancing):
 
     def wants_change(self, view: View) -> bool:
         loads = self.load.of_instances(view, view.placement)
-        heavy_enough = bool(loads.max() >= max(self.load_min, FLOOR))
-        return heavy_enough and max_over_min(loads) > self.theta
+        if loads.max() < max(self.load_min, FLOOR):
+            return False
+        if self.theta == "auto":
+            return is_due(view, list(self._plan(view)))
+        return max_over_min(loads) > self.theta
+
+    def rent_ms(self, view: View) -> float:
+        return rent_ms(view, list(self._plan(view))) if self.theta == "auto" else 0.0
 
     def propose(self, view: View) -> Iterator[Change]:
-        if not self.wants_change(view):
-            return
+        return self._plan(view) if self.wants_change(view) else iter(())
+
+    def _plan(self, view: View) -> Iterator[Change]:
         loads = self.load.of_instances(view, view.placement)
         source, target = int(loads.argmax()), int(loads.argmin())
         here = keys_at(view, source)
@@ -101,13 +113,12 @@ class FastJoin(Annealed, Balancing):
 def keys_at(view: View, instance: int) -> list[int]:
     """The watched keys that are at one instance as a whole, as indices: in their slot, or at a
     single place of their own."""
-    found = []
-    for at, key in enumerate(view.keys):
-        own = view.placement.isolated_key(key.hash)
-        places = (int(view.instance_of[key.slot]),) if own is None else own.instances
-        if places == (instance,):
-            found.append(at)
-    return found
+    homes = view.instance_of[[key.slot for key in view.keys]].tolist()
+    for own in view.placement.isolated:
+        at = view.key_index.get(own.hash)
+        if at is not None:
+            homes[at] = -1 if own.is_split else own.instances[0]
+    return [at for at, home in enumerate(homes) if home == instance]
 
 
 def directions_between(
