@@ -90,6 +90,11 @@ class Balancing(PlacementStrategy):
         return False
 
     @property
+    def batches_apart(self) -> int:
+        """How many of the last batches this strategy wants to see each by itself."""
+        return 0
+
+    @property
     def keys_told(self) -> int:
         return self.keys_watched
 

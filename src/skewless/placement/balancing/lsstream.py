@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
 from skewless.placement.balancing.annealing import Annealed, Schedule, anneal
+from skewless.placement.balancing.arrivals import steady_batches
 from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.changes import Change, Move
 from skewless.placement.balancing.imbalance import deviation_from_mean
@@ -50,6 +52,11 @@ def impact_factor(resource_benefit: float, latency_benefit: float, rows: float) 
     """The migration impact factor, ``mif = (ΔR + lb)/card(SK)`` (eq. 25): what is gained per stored
     row that comes along. What moves no rows counts as one row.
 
+    ``ΔR`` counts rows times rows and ``lb`` milliseconds, and the paper adds them as they are. So
+    ``ΔR`` decides, unless an instance is saturated. With instances busy for 90 and 20 % of a second,
+    eight slots of 20,000 stored and 350 probing rows, moved from one to the other, gain 895,350 and
+    7 ms; were the first at 110 %, ``lb`` would be 4,000,000.
+
     >>> impact_factor(30.0, 10.0, 20.0)
     2.0
     """
@@ -58,7 +65,8 @@ def impact_factor(resource_benefit: float, latency_benefit: float, rows: float) 
 
 @dataclass(frozen=True)
 class Work:
-    """What an instance has to do in a batch: its load, the rows that probe, and their time."""
+    """What an instance has to do in a batch: its load, the rows that probe, and their time; the
+    latter two on the average of the batches that eq. 4 counts."""
 
     load: float
     rows: float
@@ -176,7 +184,9 @@ class LSStream(Annealed, Balancing):
 
     Sojourn times need rates. Rows arrive over `batch_ms`, the time that a batch should take, such
     as the trigger's interval; they are served as fast as was measured. An instance that takes
-    longer than that is saturated, and relieving it counts most.
+    longer than that is saturated, and relieving it counts most. How fast rows arrive is the mean of
+    the last `rate_batches` without the one with the most and the one with the fewest (eq. 4): more
+    are steadier, and notice a lasting change later.
 
     >>> LSStream().slots_wanted
     32
@@ -186,11 +196,13 @@ class LSStream(Annealed, Balancing):
     gamma: float = 0.5
     slots_per_instance: int = 32
     batch_ms: float = 1000.0
+    rate_batches: int = 5
     keys_watched: int = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_whole("slots_per_instance", 1)
+        for name in ("slots_per_instance", "rate_batches"):
+            self._check_whole(name, 1)
         self._check_above("alpha", 0)
         self._check_above("batch_ms", 0)
         if not isinstance(self.gamma, int | float) or isinstance(self.gamma, bool):
@@ -204,6 +216,10 @@ class LSStream(Annealed, Balancing):
     @property
     def slots_wanted(self) -> int:
         return self.slots_per_instance
+
+    @property
+    def batches_apart(self) -> int:
+        return self.rate_batches
 
     def wants_change(self, view: View) -> bool:
         return deviation_from_mean(self.load.of_instances(view, view.placement)) > self.alpha
@@ -224,26 +240,55 @@ class LSStream(Annealed, Balancing):
     def _relief(
         self, view: View, loads: Floats, source: int, target: int, slots: list[int]
     ) -> Relief:
-        figures, keys = view.slots, view.key_figures
-        rows = figures.probing_left + figures.probing_right
-        pairs = figures.pairs_left + figures.pairs_right
-        time_ms = view.row_ms * rows + view.pair_ms * pairs
-        rows_of = view.sums(view.placement, rows, keys.probing_left, keys.probing_right)
-        pairs_of = view.sums(view.placement, pairs, keys.pairs_left, keys.pairs_right)
-        times_of = view.row_ms * rows_of + view.pair_ms * pairs_of
-
-        def work(of: int) -> Work:
-            return Work(float(loads[of]), float(rows_of[of]), float(times_of[of]))
-
+        recent = _Recent.of(view)
+        steady = recent.steady(source)
         return Relief(
-            straggler=work(source),
-            least=work(target),
+            straggler=recent.work(source, float(loads[source])),
+            least=recent.work(target, float(loads[target])),
             mean=float(loads.mean()),
             alpha=self.alpha,
-            loads=self.load.of_items(figures)[slots],
-            stored=(figures.stored_left + figures.stored_right)[slots],
-            rows=rows[slots],
-            time_ms=time_ms[slots],
+            loads=self.load.of_items(view.slots)[slots],
+            stored=(view.slots.stored_left + view.slots.stored_right)[slots],
+            rows=recent.slot_rows[steady].mean(axis=0)[slots],
+            time_ms=recent.slot_ms[steady].mean(axis=0)[slots],
             batch_ms=self.batch_ms,
             row_ms=view.row_ms,
         )
+
+
+@dataclass(frozen=True)
+class _Recent:
+    """Rows that probed and the time they took, per batch (the first axis) and slot or instance."""
+
+    slot_rows: Floats
+    slot_ms: Floats
+    instance_rows: Floats
+    instance_ms: Floats
+
+    @staticmethod
+    def of(view: View) -> _Recent:
+        told = [_rows_and_ms(batch) for batch in view.batches or (view,)]
+        return _Recent(*(np.stack(figures) for figures in zip(*told, strict=True)))
+
+    def steady(self, instance: int) -> npt.NDArray[np.bool_]:
+        """The batches that tell how fast rows arrive at an instance (eq. 4)."""
+        return steady_batches(self.instance_rows[:, instance])
+
+    def work(self, instance: int, load: float) -> Work:
+        steady = self.steady(instance)
+        rows, ms = (of[steady, instance].mean() for of in (self.instance_rows, self.instance_ms))
+        return Work(load, float(rows), float(ms))
+
+
+def _rows_and_ms(view: View) -> tuple[Floats, Floats, Floats, Floats]:
+    """Of one view: by slot, and by instance."""
+    slots, keys = view.slots, view.key_figures
+    rows = slots.probing_left + slots.probing_right
+    pairs = slots.pairs_left + slots.pairs_right
+    rows_of = view.sums(view.placement, rows, keys.probing_left, keys.probing_right)
+    pairs_of = view.sums(view.placement, pairs, keys.pairs_left, keys.pairs_right)
+
+    def ms(rows: Floats, pairs: Floats) -> Floats:
+        return view.row_ms * rows + view.pair_ms * pairs
+
+    return rows, ms(rows, pairs), rows_of, ms(rows_of, pairs_of)

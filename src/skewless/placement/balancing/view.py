@@ -17,7 +17,8 @@ class View:
     """Figures per batch, averaged over the window. `slots` has one item per slot, without the keys
     that have places of their own; `key_figures[i]` is of `keys[i]`, and part of its slot's figures
     unless the key is `own`. `row_ms` and `pair_ms` are what a probing row and a compared pair have
-    been found to cost. `pinned` keys may not be changed."""
+    been found to cost. `pinned` keys may not be changed. `batches` are the last ones, each by
+    itself and the latest last, for strategies that ask for them (`Balancing.batches_apart`)."""
 
     batch_id: int
     placement: Placement
@@ -27,6 +28,7 @@ class View:
     row_ms: float = 1e-4
     pair_ms: float = 2e-5
     pinned: frozenset[int] = frozenset()
+    batches: tuple[View, ...] = ()
 
     @property
     def instances(self) -> int:
