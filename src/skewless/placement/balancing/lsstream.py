@@ -53,9 +53,9 @@ def impact_factor(resource_benefit: float, latency_benefit: float, rows: float) 
     row that comes along. What moves no rows counts as one row.
 
     ``ΔR`` counts rows times rows and ``lb`` milliseconds, and the paper adds them as they are. So
-    ``ΔR`` decides, unless an instance is saturated. With instances busy for 90 and 20 % of a second,
-    eight slots of 20,000 stored and 350 probing rows, moved from one to the other, gain 895,350 and
-    7 ms; were the first at 110 %, ``lb`` would be 4,000,000.
+    ``ΔR`` decides, unless an instance is saturated. With instances busy for 90 and 20 % of a
+    second, eight slots of 20,000 stored and 350 probing rows, moved from one to the other, gain
+    895,350 and 7 ms; were the first at 110 %, ``lb`` would be 4,000,000.
 
     >>> impact_factor(30.0, 10.0, 20.0)
     2.0
