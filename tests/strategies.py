@@ -308,6 +308,8 @@ def routings() -> st.SearchStrategy[Routing | Balancing]:
         st.just(Auto(tolerance=0.01, floor_ms=0, noise=0, **EAGER)),
         st.just(FastJoin(theta=1.01, load_min=0, **EAGER)),
         st.just(LSStream(alpha=0.01, **EAGER)),
+        st.just(FastJoin(theta=1.01, load_min=0, paper=True, keys_watched="all")),
+        st.just(LSStream(alpha=0.01, paper=True)),
     )
 
 

@@ -15,6 +15,7 @@ from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.changes import Change, Move, Split
 from skewless.placement.balancing.none import NoBalancing
 from skewless.placement.balancing.view import View
+from skewless.placement.figures import WatchedKey
 from skewless.placement.places import IsolatedKey
 from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
 from skewless.placement.strategy import PlacementStrategy
@@ -176,6 +177,41 @@ def test_migrated_rows_are_counted_and_paid_for() -> None:
     assert cluster.service_ms.tolist() == [50 + 0.5 * 100, 50 + 0.5 * 100]
     assert third.migrated_rows == 0
     assert cluster.step(rows).busiest_ms == 50
+
+
+def test_who_passes_rows_on_stands_still_and_all_its_rows_wait() -> None:
+    prices = {"row_ms": 1.0, "pair_ms": 0.0, "stored_ms": 0.0, "sent_ms": 0.0, "migrated_ms": 0.5}
+    strategy = Once(window=1, patience=1, cooldown=0)
+    cluster = VirtualCluster(strategy, 2, slots=2, costs=Costs(pause_ms=7.0, **prices))
+    rows = batch(k1=(60, 40))
+    assert [cluster.step(rows).stopped_ms for _ in range(2)] == [0, 0]
+    third = cluster.step(rows)  # half of 200 stored rows have moved from one to the other
+    assert third.stopped_ms == 7 + 0.5 * 100
+    assert cluster.service_ms.tolist() == [50 + 57, 50 + 57]
+    assert (third.latency.mean_ms, third.latency.max_ms) == (57 + 25, 57 + 50)
+    assert third.rows_per_s == 1000 * 100 / 107
+    assert cluster.step(rows).stopped_ms == 0
+
+
+def test_a_pause_is_never_negative() -> None:
+    with pytest.raises(ArgumentError, match="`pause_ms` must be"):
+        Costs(pause_ms=-1)
+
+
+def test_all_keys_are_told_if_asked() -> None:
+    told: list[tuple[WatchedKey, ...]] = []
+
+    class Listening(Once):
+        def wants_change(self, view: View) -> bool:
+            told.append(view.keys)
+            return False
+
+    rows = Zipf(keys=500, left=1.0, right=1.0, rows_left=2000, rows_right=2000).batch(0)
+    for watched in (3, "all"):
+        VirtualCluster(Listening(keys_watched=watched), 4).step(rows)  # type: ignore[arg-type]
+    assert len(told[0]) == 4 * 3
+    assert len(told[1]) == int(((rows.left + rows.right) > 0).sum())
+    assert {key.hash for key in told[0]} < {key.hash for key in told[1]}
 
 
 def test_the_same_seed_tells_the_same() -> None:

@@ -80,13 +80,15 @@ class WatchedKey:
 @dataclass(frozen=True)
 class LoadReport:
     """The figures of one batch, all instances together: per slot, without the keys that have places
-    of their own, and per watched key; and per instance its measured time."""
+    of their own, and per watched key; and per instance its measured time. `stopped_ms` is how long
+    an instance stood still at most for what was moved before; here, nobody has to."""
 
     batch_id: int
     slots: Figures
     keys: tuple[WatchedKey, ...]
     key_figures: Figures
     instance_ms: tuple[float, ...]
+    stopped_ms: float = 0.0
 
 
 @dataclass(frozen=True)

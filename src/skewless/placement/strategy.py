@@ -60,8 +60,8 @@ class PlacementStrategy(ABC):
         return None
 
     @property
-    def keys_told(self) -> int:
-        """How many keys every instance tells apart."""
+    def keys_told(self) -> int | None:
+        """How many keys every instance tells apart; None: all that have new rows."""
         return KEYS_WATCHED
 
     @property

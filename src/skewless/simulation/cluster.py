@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -83,13 +84,13 @@ class VirtualCluster:
         loads = division.loads(work)
         if self.costs.scan == "instance":
             loads = compared_by_instance(loads)
-        service = self._service_ms(loads)
-        latency = self._queues.serve(loads.probing, service)
-        self.service_ms = service
+        service, stopped = self._service_ms(loads), self._stopped_ms()
+        latency = self._queues.serve(loads.probing, service, stopped)
+        self.service_ms = service + stopped
         self._moving = np.zeros(self.instances)
         self._store(left, right)
-        decisions, migrated = self._decide(work, loads, service, isolated)
-        busiest = float(service.max())
+        decisions, migrated = self._decide(work, loads, service, isolated, float(stopped.max()))
+        busiest = float(self.service_ms.max())
         figures = BatchFigures(
             batch_id=self._batch_id,
             rows=batch.rows,
@@ -98,8 +99,8 @@ class VirtualCluster:
             pairs=float(loads.pairs.sum()),
             stored_rows=float(self._stored[0].sum() + self._stored[1].sum()),
             busiest_ms=busiest,
-            mean_ms=float(service.mean()),
-            busiest_over_mean=max_over_mean(service),
+            mean_ms=float(self.service_ms.mean()),
+            busiest_over_mean=max_over_mean(self.service_ms),
             max_over_min=max_over_min(products(loads)),
             deviation=deviation_from_mean(resources(division.loads(by_slot))),
             rows_per_s=1000 * batch.rows / busiest if busiest > 0 else 0.0,
@@ -108,6 +109,7 @@ class VirtualCluster:
             units=division.units,
             isolated_keys=len(isolated),
             migrated_rows=migrated,
+            stopped_ms=float(stopped.max()),
             decisions=tuple(decisions),
         )
         self._batch_id += 1
@@ -156,7 +158,14 @@ class VirtualCluster:
         new = loads.new_left + loads.new_right
         per_row = costs.row_ms + costs.sent_ms
         time = per_row * loads.probing + costs.pair_ms * loads.pairs + costs.stored_ms * new
-        return time + costs.migrated_ms * self._moving
+        return time if costs.pause_ms is not None else time + costs.migrated_ms * self._moving
+
+    def _stopped_ms(self) -> Floats:
+        """How long each instance stands still for rows that move."""
+        if self.costs.pause_ms is None:
+            return np.zeros(self.instances)
+        pause = np.where(self._moving > 0, self.costs.pause_ms, 0.0)
+        return np.asarray(pause + self.costs.migrated_ms * self._moving)
 
     def _store(self, left: Floats, right: Floats) -> None:
         if len(self._window) == self._window.maxlen:
@@ -166,7 +175,7 @@ class VirtualCluster:
         self._stored = self._stored[0] + left, self._stored[1] + right
 
     def _decide(
-        self, work: Work, loads: Loads, service: Floats, isolated: Ints
+        self, work: Work, loads: Loads, service: Floats, isolated: Ints, stopped_ms: float
     ) -> tuple[Sequence[Decision], float]:
         before = self.placement
         if before is None:
@@ -175,6 +184,7 @@ class VirtualCluster:
             work = reported_by_instances(work, loads, self._keys, isolated, before)
         watched = self._strategy.keys_told
         report = load_report(self._batch_id, self._keys, work, before, isolated, service, watched)
+        report = replace(report, stopped_ms=stopped_ms)
         decisions = self._placing.observe(report, loads.probing, loads.pairs)
         after = self.placement
         if after is None or after is before:

@@ -18,6 +18,12 @@ class Costs:
     stores rows before they are divided, hence the 0. A batch comes every `interval_ms`; who needs
     longer for it falls behind.
 
+    `pause_ms` says how rows move. None: as in this engine, where a moved row is read elsewhere from
+    the next batch on, which is work among other work. A number: as in the papers' systems, where
+    both instances stop until the rows have been transferred. Rows that come meanwhile wait in a
+    queue, and whatever comes from then on goes to the new place. Stopping and starting takes
+    `pause_ms`, the transfer `migrated_ms` per row.
+
     `scan` says which stored rows a prober is compared with. "key": those of its key, as this engine
     does with sorted state. "slot": all of its slot, as LS-Stream does. "instance": all that its
     instance holds, as BiStream and FastJoin do. The coarser, the more a heavy instance suffers: its
@@ -34,14 +40,18 @@ class Costs:
     stored_ms: float = 0.0
     sent_ms: float = 2e-5
     migrated_ms: float = 2.5e-5
+    pause_ms: float | None = None
     interval_ms: float = 1000.0
     scan: Scan = "key"
 
     def __post_init__(self) -> None:
         if self.scan not in SCANS:
             raise ArgumentError("scan", self.scan, f"one of: {', '.join(map(repr, SCANS))}")
-        for name in ("row_ms", "pair_ms", "stored_ms", "sent_ms", "migrated_ms"):
-            if not getattr(self, name) >= 0:
+        for name in ("row_ms", "pair_ms", "stored_ms", "sent_ms", "migrated_ms", "pause_ms"):
+            value = getattr(self, name)
+            if value is None and name == "pause_ms":
+                continue
+            if not value >= 0:
                 raise ArgumentError(name, getattr(self, name), "a number of at least 0")
         if not self.interval_ms > 0:
             raise ArgumentError("interval_ms", self.interval_ms, "a number above 0")

@@ -65,7 +65,7 @@ def load_report(
     placement: Placement,
     isolated: Ints,
     service_ms: Floats,
-    watched: int,
+    watched: int | None,
 ) -> LoadReport:
     """The figures of a batch: slots without the `isolated` keys, and the heaviest keys of
     each instance, together with those. Stored rows include the new ones."""
@@ -113,9 +113,11 @@ def _figures(work: Work, rate: float) -> Figures:
     )
 
 
-def _heaviest(weight: Floats, home: Ints, count: int) -> Ints:
-    """The keys with the most weight at each instance, `count` of each at most."""
+def _heaviest(weight: Floats, home: Ints, count: int | None) -> Ints:
+    """The keys with the most weight at each instance, `count` of each at most; None: all."""
     some = np.flatnonzero(weight > 0)
+    if count is None:
+        return some
     order = some[np.lexsort((-weight[some], home[some]))]
     there = home[order]
     firsts = np.flatnonzero(np.diff(there, prepend=-1))

@@ -16,9 +16,11 @@ class Queues:
         self.interval_ms = interval_ms
         self.backlog_ms: Floats = np.zeros(instances)
 
-    def serve(self, rows: Floats, service_ms: Floats) -> Latency:
-        """Take in a batch: rows that probe, and the time that they need."""
-        begin, end = self.backlog_ms, self.backlog_ms + service_ms
+    def serve(self, rows: Floats, service_ms: Floats, stopped_ms: Floats | float = 0.0) -> Latency:
+        """Take in a batch: rows that probe, and the time that they need. Where an instance has
+        `stopped` before, all of its rows wait that long."""
+        begin = self.backlog_ms + stopped_ms
+        end = begin + service_ms
         self.backlog_ms = np.maximum(end - self.interval_ms, 0.0)
         busy = rows > 0
         if not busy.any():

@@ -85,6 +85,29 @@ def test_figures_of_slots_and_keys_do_not_depend_on_where_they_are(
     assert seen[0] == seen[1]
 
 
+@examples(30)
+@given(cases(batches_min=2), st.integers(1, 4))
+def test_all_keys_together_are_all_there_is(case: Case, instances: int) -> None:
+    """Where all keys are told, theirs is all the work, key by key what one instance alone tells."""
+    seen = []
+    for n in (1, instances):
+        told = []
+        with tempfile.TemporaryDirectory() as root:
+            driver = Driver(root, case.spec, Setup(NoBalancing(keys_watched="all"), n, 9))
+            for number, batch in enumerate(case.batches):
+                report = driver.run(number, batch).report
+                assert report is not None
+                assert report.slots is not None
+                assert report.key_figures is not None
+                keys = report.key_figures
+                for name in ("probing_left", "probing_right", "pairs_left", "pairs_right"):
+                    assert getattr(keys, name).sum() == getattr(report.slots, name).sum()
+                told.append([key.hash for key in report.keys])
+                told += [keys.stored_left.tolist(), keys.pairs_right.tolist()]
+        seen.append(told)
+    assert seen[0] == seen[1]
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 20)), max_size=40), st.integers(0, 6))
 def test_the_heaviest_keys_are_found(rows: list[tuple[int, int]], most: int) -> None:
     rows = sorted(rows)

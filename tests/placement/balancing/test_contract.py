@@ -23,6 +23,8 @@ STRATEGIES: list[type[Balancing]] = [
 CONFIGURED: list[Balancing] = [
     *(strategy() for strategy in STRATEGIES),
     FastJoin(selector="annealing"),
+    FastJoin(paper=True, keys_watched="all"),
+    LSStream(paper=True),
     Auto(tolerance=0.02, floor_ms=0, noise=0),
 ]
 SLOTS = 32
@@ -109,7 +111,8 @@ def test_skew_is_noticed_and_answered(strategy: Balancing) -> None:
     ("name", "value"),
     [
         ("window", 0), ("window", 1.5), ("patience", 0), ("cooldown", -1), ("horizon", 0),
-        ("keys_watched", -1), ("keys_watched", True), ("pin", {"a": -1}), ("pin", {"a": 0.5}),
+        ("keys_watched", -1), ("keys_watched", True), ("keys_watched", "some"),
+        ("pin", {"a": -1}), ("pin", {"a": 0.5}),
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused(strategy: type[Balancing], name: str, value: Any) -> None:

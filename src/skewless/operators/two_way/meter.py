@@ -45,7 +45,7 @@ class Meter:
     """Takes note of everything an instance probes and is probed with; asked once, at the end."""
 
     slots: int
-    keys_watched: int
+    keys_watched: int | None  # None: all that probe
     # What the instance works on.
     units: tuple[WorkUnit, ...] = ()
     _probed: list[_Probed] = field(default_factory=list)
@@ -101,18 +101,23 @@ class Meter:
         """The keys that stand out, and their figures."""
         candidates = [self._own]
         for probed in self._probed:
-            pairs = np.diff(probed.pairs)
-            candidates.append(
-                heaviest_keys(frozen(probed.hashes), frozen(pairs), self.keys_watched)
-            )
+            candidates.append(self._standing_out(probed))
         keys = np.unique(np.concatenate(candidates))
         figures = self._figures(keys, keys)
+        if self.keys_watched is None:
+            return keys, figures
         names = [f"{what}_{side}" for what in ("probing", "pairs") for side in SIDES]
         weight = sum((figures[name] for name in names), np.zeros(len(keys)))
         weight[np.isin(keys, self._own)] = np.inf
         heaviest = np.argsort(-weight, kind="stable")[: self.keys_watched + len(self._own)]
         kept = np.sort(heaviest)
         return keys[kept], {name: values[kept] for name, values in figures.items()}
+
+    def _standing_out(self, probed: _Probed) -> UInts:
+        if self.keys_watched is None:
+            return probed.hashes
+        pairs = np.diff(probed.pairs)
+        return heaviest_keys(frozen(probed.hashes), frozen(pairs), self.keys_watched)
 
     def _figures(self, low: UInts, high: UInts) -> dict[str, Floats]:
         """Figures of ranges of hashes."""

@@ -64,7 +64,7 @@ class JoinPlan:
     routing: RoutingTable
     new: tuple[RunRef, ...]
     old: tuple[SegmentInfo, ...]
-    keys_watched: int = 8
+    keys_watched: int | None = 8  # None: all
 
     def new_of(self, side: Side) -> list[RunRef]:
         return [r for r in self.new if r.segment.side == side]

@@ -16,18 +16,18 @@ import numpy as np
 from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
 from skewless.placement.balancing.annealing import Annealed
-from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.changes import Change, Move
 from skewless.placement.balancing.greedyfit import Direction, Indices, greedy_fit, loads_after
 from skewless.placement.balancing.imbalance import FLOOR, max_over_min
 from skewless.placement.balancing.loads import LoadModel, StoredTimesProbing
+from skewless.placement.balancing.published import Published
 from skewless.placement.balancing.safit import sa_fit
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import WatchedKey
 
 
 @dataclass(frozen=True, kw_only=True)
-class FastJoin(Annealed, Balancing):
+class FastJoin(Annealed, Published):
     """Moves keys when the heaviest instance has more than `theta` times the load of the lightest,
     load being stored times probing rows (eqs. 1 and 2). A lower `theta` balances better and moves
     more often.
@@ -43,7 +43,7 @@ class FastJoin(Annealed, Balancing):
 
     A key goes as a whole. One heavier than all else on its instance cannot be helped by moving it,
     and a key that is split is left as it is. Only keys that are told apart can move, hence the many
-    `keys_watched`.
+    `keys_watched`. The paper's system is ``FastJoin(paper=True, keys_watched="all")``.
 
     The windowed statistics of section III-E are what the figures are in any case: rows that probe
     are averaged over `window` batches, and counts of stored rows shrink as rows expire.
@@ -54,11 +54,13 @@ class FastJoin(Annealed, Balancing):
     skewless.errors.ArgumentError: `theta` must be a number above 1; received 1
     """
 
+    AS_PUBLISHED = Published.AS_PUBLISHED | {"window": 1}
+
     theta: float = 2.2
     selector: Literal["greedy", "annealing"] = "greedy"
     gap_min: float = 0.0
     load_min: float = 10_000.0
-    keys_watched: int = 256
+    keys_watched: int | Literal["all"] = 256
 
     def __post_init__(self) -> None:
         super().__post_init__()

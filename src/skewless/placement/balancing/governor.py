@@ -85,9 +85,10 @@ class Governor(Placing):
         return decisions
 
     def _judge(self, changes: list[Change], view: View) -> list[Decision]:
-        """Each change by itself; or, where a strategy has planned them together and they help
-        together, only whether it may be made at all."""
-        together = self.strategy.judged_together and self._helps(changes, view)
+        """Each change by itself; or, where a strategy is trusted, or has planned them together and
+        they help together, only whether it may be made at all."""
+        strategy = self.strategy
+        together = strategy.trusted or (strategy.judged_together and self._helps(changes, view))
         tallies = None if together else _Tallies.of(view, self.placement, self.strategy)
         return [self._decide(change, view, tallies) for change in changes]
 

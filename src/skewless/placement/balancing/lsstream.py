@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +22,10 @@ from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
 from skewless.placement.balancing.annealing import Annealed, Schedule, anneal
 from skewless.placement.balancing.arrivals import steady_batches
-from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.changes import Change, Move
 from skewless.placement.balancing.imbalance import deviation_from_mean
 from skewless.placement.balancing.loads import WeightedResources
+from skewless.placement.balancing.published import Published
 from skewless.placement.balancing.view import View
 
 LONGEST_MS = 3_600_000.0  # the longest sojourn told apart: an hour
@@ -172,7 +173,7 @@ def _filled(loads: list[float], order: Iterable[int], room: float) -> list[int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LSStream(Annealed, Balancing):
+class LSStream(Annealed, Published):
     """Moves slots when an instance deviates from the mean load by more than `alpha` times the mean
     (eq. 13). A lower `alpha` balances better and moves more often.
 
@@ -197,7 +198,7 @@ class LSStream(Annealed, Balancing):
     slots_per_instance: int = 32
     batch_ms: float = 1000.0
     rate_batches: int = 5
-    keys_watched: int = 8
+    keys_watched: int | Literal["all"] = 8
 
     def __post_init__(self) -> None:
         super().__post_init__()
