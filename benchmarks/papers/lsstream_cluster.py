@@ -40,7 +40,7 @@ STEP = 500  # rows a second, from one rate to the next
 CORES = 2  # of a node
 
 PRICES = Costs(
-    row_ms=0.075, stored_ms=0.3, sent_ms=0.0, pair_ms=5e-6, migrated_ms=0.3, pause_ms=50.0
+    row_ms=0.08, stored_ms=0.32, sent_ms=0.0, pair_ms=5e-6, migrated_ms=0.32, pause_ms=50.0
 )
 QUICK_WALK: Mapping[str, Any] = {"decay": 0.8, "rounds": 1}  # the paper gives no schedule
 

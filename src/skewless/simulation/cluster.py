@@ -103,6 +103,7 @@ class VirtualCluster:
             probes=float(loads.probing.sum()),
             extra_probes=float(loads.probing.sum()) - batch.rows,
             pairs=float(loads.pairs.sum()),
+            matches=float(by_key.pairs_left.sum() + by_key.pairs_right.sum()),
             stored_rows=float(self._stored[0].sum() + self._stored[1].sum()),
             busiest_ms=busiest,
             mean_ms=float(self.service_ms.mean()),

@@ -35,6 +35,14 @@ class Keys:
     def slots(self) -> Ints:
         return slots_of(self.hashes, self._count)
 
+    @cached_property
+    def watched(self) -> list[WatchedKey]:
+        """Every key as it is told of while it is in its slot; made once, as there may be many."""
+        told = zip(
+            self.hashes.tolist(), self.ids[self.order].tolist(), self.slots.tolist(), strict=True
+        )
+        return [WatchedKey(key, str(value), slot) for key, value, slot in told]
+
     def has_all(self, ids: Ints) -> bool:
         return bool(np.isin(ids, self.ids).all())
 
@@ -87,13 +95,12 @@ def load_report(
         batch_id=batch_id,
         slots=slots,
         keys=tuple(
-            WatchedKey(int(keys.hashes[at]), str(keys.ids[keys.order[at]]), int(keys.slots[at]),
-                       bool(is_isolated[at]))
-            for at in reported.tolist()
+            replace(keys.watched[at], isolated=True) if apart else keys.watched[at]
+            for at, apart in zip(reported.tolist(), is_isolated[reported].tolist(), strict=True)
         ),
         key_figures=each.take(reported),
         instance_ms=tuple(service_ms.tolist()),
-    )  # fmt: skip
+    )
 
 
 def _figures(work: Work, rate: float) -> Figures:

@@ -25,12 +25,12 @@ class BatchFigures:
     """One batch on a virtual cluster.
 
     `probes` are rows sent, each counted at every instance it probes; `extra_probes` are those
-    beyond one per row. `migrated_rows` moved after the batch, and are paid for in the next, whose
-    `stopped_ms` is how long the instance that it took longest stood still.
-    `rows_per_s` is what the busiest instance could keep up with. `busiest_over_mean` is of service
-    times; `max_over_min` is FastJoin's degree of imbalance, of stored times probing rows, and
-    `deviation` LS-Stream's, of its weighted resources. `units` are the entries of the routing table
-    and `isolated_keys` those for single keys.
+    beyond one per row. `pairs` were compared, `matches` of them found. `migrated_rows` moved after
+    the batch, and are paid for in the next, whose `stopped_ms` is how long the instance that it
+    took longest stood still. `rows_per_s` is what the busiest instance could keep up with.
+    `busiest_over_mean` is of service times; `max_over_min` is FastJoin's degree of imbalance, of
+    stored times probing rows, and `deviation` LS-Stream's, of its weighted resources. `units` are
+    the entries of the routing table and `isolated_keys` those for single keys.
     """
 
     batch_id: int
@@ -38,6 +38,7 @@ class BatchFigures:
     probes: float
     extra_probes: float
     pairs: float
+    matches: float
     stored_rows: float
     busiest_ms: float
     mean_ms: float

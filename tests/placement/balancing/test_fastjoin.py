@@ -104,7 +104,8 @@ def test_gap_min_keeps_small_keys() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("theta", 1), ("theta", "2"), ("theta", float("nan")), ("selector", "best"), ("gap_min", -1),
+    [("theta", 1), ("theta", "2"), ("theta", "Auto"), ("theta", float("nan")),
+     ("selector", "best"), ("gap_min", -1),
      ("load_min", None), ("seed", -1), ("keys_watched", -1), ("temperature", 0), ("decay", 1),
      ("temperature_min", -1), ("rounds", 0)],
 )  # fmt: skip

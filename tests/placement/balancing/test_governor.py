@@ -11,7 +11,8 @@ import pytest
 
 from skewless.placement.balancing import Auto, Balancing
 from skewless.placement.balancing.changes import Change, Move
-from skewless.placement.balancing.governor import Governor, moved_rows
+from skewless.placement.balancing.governor import Governor
+from skewless.placement.balancing.moving import moved_rows
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Decision, LoadReport
 from skewless.placement.places import Placement

@@ -72,10 +72,10 @@ class Balancing(PlacementStrategy):
         if not is_number or not value >= least:
             raise ArgumentError(name, value, f"a number of at least {least:g}")
 
-    def _check_above(self, name: str, least: float) -> None:
+    def _check_above(self, name: str, least: float, alternative: str = "") -> None:
         value = getattr(self, name)
         if not isinstance(value, int | float) or isinstance(value, bool) or not value > least:
-            raise ArgumentError(name, value, f"a number above {least:g}")
+            raise ArgumentError(name, value, f"a number above {least:g}{alternative}")
 
     @property
     def pinned(self) -> tuple[tuple[object, int], ...]:
@@ -90,6 +90,11 @@ class Balancing(PlacementStrategy):
     def judged_together(self) -> bool:
         """Whether changes of one round only make sense as a whole."""
         return False
+
+    def rent_ms(self, view: View) -> float:
+        """What it costs in a batch not to change anything, for strategies that wait until that has
+        come to the price of a change (`adaptive`)."""
+        return 0.0
 
     @property
     def batches_apart(self) -> int:

@@ -15,6 +15,7 @@ import numpy as np
 
 from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
+from skewless.placement.balancing.adaptive import is_due, rent_ms
 from skewless.placement.balancing.annealing import Annealed
 from skewless.placement.balancing.changes import Change, Move
 from skewless.placement.balancing.greedyfit import Direction, Indices, greedy_fit, loads_after
@@ -30,7 +31,8 @@ from skewless.placement.figures import WatchedKey
 class FastJoin(Annealed, Published):
     """Moves keys when the heaviest instance has more than `theta` times the load of the lightest,
     load being stored times probing rows (eqs. 1 and 2). A lower `theta` balances better and moves
-    more often.
+    more often. "auto" sets no threshold, and moves once imbalance has cost as much as moving would
+    (`adaptive`).
 
     `selector` "greedy" fills the whole gap between the two with keys (GreedyFit); "annealing" moves
     little at a time at the best price (SAFit), and takes longer to choose: `temperature`,
@@ -51,12 +53,12 @@ class FastJoin(Annealed, Published):
     >>> FastJoin(theta=1)
     Traceback (most recent call last):
     ...
-    skewless.errors.ArgumentError: `theta` must be a number above 1; received 1
+    skewless.errors.ArgumentError: `theta` must be a number above 1 or 'auto'; received 1
     """
 
     AS_PUBLISHED = Published.AS_PUBLISHED | {"window": 1}
 
-    theta: float = 2.2
+    theta: float | Literal["auto"] = 2.2
     selector: Literal["greedy", "annealing"] = "greedy"
     gap_min: float = 0.0
     load_min: float = 10_000.0
@@ -64,7 +66,8 @@ class FastJoin(Annealed, Published):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._check_above("theta", 1)
+        if self.theta != "auto":
+            self._check_above("theta", 1, " or 'auto'")
         if self.selector not in ("greedy", "annealing"):
             raise ArgumentError("selector", self.selector, "one of: 'greedy', 'annealing'")
         for name in ("gap_min", "load_min"):
@@ -77,12 +80,19 @@ class FastJoin(Annealed, Published):
 
     def wants_change(self, view: View) -> bool:
         loads = self.load.of_instances(view, view.placement)
-        heavy_enough = bool(loads.max() >= max(self.load_min, FLOOR))
-        return heavy_enough and max_over_min(loads) > self.theta
+        if loads.max() < max(self.load_min, FLOOR):
+            return False
+        if self.theta == "auto":
+            return is_due(view, list(self._plan(view)))
+        return max_over_min(loads) > self.theta
+
+    def rent_ms(self, view: View) -> float:
+        return rent_ms(view, list(self._plan(view))) if self.theta == "auto" else 0.0
 
     def propose(self, view: View) -> Iterator[Change]:
-        if not self.wants_change(view):
-            return
+        return self._plan(view) if self.wants_change(view) else iter(())
+
+    def _plan(self, view: View) -> Iterator[Change]:
         loads = self.load.of_instances(view, view.placement)
         source, target = int(loads.argmax()), int(loads.argmin())
         here = keys_at(view, source)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -20,6 +20,7 @@ from skewless.placement.balancing.changes import Change, Merge
 from skewless.placement.balancing.imbalance import max_over_mean
 from skewless.placement.balancing.loads import MeasuredTime
 from skewless.placement.balancing.monitor import Monitor
+from skewless.placement.balancing.moving import moved_rows
 from skewless.placement.balancing.tally import Tally
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Decision, LoadReport, Work
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("skewless")
 
 ROUNDING = 1e-12  # what sums that are kept up may be off by, relatively
-PROBES_PER_ROW_MOVED = 0.25  # what a stored row costs that is read elsewhere from now on
 
 
 class Governor(Placing):
@@ -74,12 +74,15 @@ class Governor(Placing):
         rest = work if isolated is None else work.minus(isolated)
         self._monitor.add(report, rest, isolated)
         latest = self._monitor.latest(self.placement)
+        latest = replace(latest, rent_ms=self._monitor.charge(self.strategy.rent_ms(latest)))
         self._uneven = self._uneven + 1 if self.strategy.wants_change(latest) else 0
         if self._uneven < self.strategy.patience:
             return []
         view = self._monitor.view(self.placement)
         before = self.strategy.load.of_instances(view, self.placement)
         decisions = self._judge(list(self.strategy.propose(view)), view)
+        if any(decision.accepted for decision in decisions):
+            self._monitor.changed(sum(d.rows for d in decisions if d.accepted))
         self._forget(report.batch_id)
         self._tell(decisions, view, before)
         return decisions
@@ -105,7 +108,7 @@ class Governor(Placing):
         now, then = (float(load.of_instances(view, p).max()) for p in (self.placement, placement))
         if not moved:
             return then <= now * (1 + 1e-9)
-        cost_ms = rows * view.row_ms * PROBES_PER_ROW_MOVED
+        cost_ms = view.pause_ms + rows * view.moved_row_ms
         return then < now * (1 - ROUNDING) and (now - then) * self.strategy.horizon >= cost_ms
 
     def _decide(self, change: Change, view: View, tallies: _Tallies | None) -> Decision:
@@ -154,11 +157,11 @@ class Governor(Placing):
         if tallies.time is not tallies.load:
             now, then = tallies.time.loads(), tallies.time.loads_after(change, after)
         saved_ms = float(now[touched].max() - then[touched].max())
-        cost_ms = rows * view.row_ms * PROBES_PER_ROW_MOVED
+        cost_ms = view.pause_ms + rows * view.moved_row_ms
         if 0 < saved_ms * self.strategy.horizon < cost_ms:
             return (
                 f"too costly: {rows} rows to move, {saved_ms:.3g} ms saved per batch pay for "
-                f"{saved_ms * self.strategy.horizon / (view.row_ms * PROBES_PER_ROW_MOVED):.0f} "
+                f"{saved_ms * self.strategy.horizon / cost_ms * rows:.0f} "
                 f"within {self.strategy.horizon} batches"
             )
         return None
@@ -207,41 +210,6 @@ class _Tallies:
 def _rows_of(change: Change, view: View, before: Placement, after: Placement) -> int:
     key = change.key_hash
     return moved_rows(view, before, after, frozenset() if key is None else frozenset({key}))
-
-
-def moved_rows(
-    view: View, before: Placement, after: Placement, keys: frozenset[int] | None = None
-) -> int:
-    """Stored rows that change their instance. What lies at several counts by shares. Where it is
-    known which `keys` may have changed, only these are looked at."""
-    stored = view.slots.stored_left + view.slots.stored_right
-    moved = float(stored[before.instance_of != after.instance_of].sum())
-    for key in (
-        before.isolated_by_hash.keys() | after.isolated_by_hash.keys() if keys is None else keys
-    ):
-        at = view.key_index.get(key)
-        if at is None or before.isolated_key(key) == after.isolated_key(key):
-            continue
-        for rows, side in (
-            (view.key_figures.stored_right[at], "left"),
-            (view.key_figures.stored_left[at], "right"),
-        ):
-            stays = np.minimum(_shares(before, view, key, side), _shares(after, view, key, side))
-            moved += float(rows * (1 - stays.sum()))
-    return round(moved)
-
-
-def _shares(placement: Placement, view: View, key: int, prober: str) -> Floats:
-    """Which part of a key's work each instance has."""
-    own = placement.isolated_key(key)
-    slot = view.keys[view.key_index[key]].slot
-    if own is None:
-        here: tuple[int, ...] = (int(placement.instance_of[slot]),)
-    else:
-        here = own.left if prober == "left" else own.right
-    shares: Floats = np.zeros(placement.instances)
-    np.add.at(shares, list(here), 1 / len(here))
-    return shares
 
 
 def _instances(ids: tuple[int, ...]) -> str:

@@ -10,7 +10,7 @@ is maximised (eq. 26 says minimised); a worse set is accepted with a probability
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from skewless.arrays.types import Floats
 from skewless.errors import ArgumentError
+from skewless.placement.balancing.adaptive import is_due, rent_ms
 from skewless.placement.balancing.annealing import Annealed, Schedule, anneal
 from skewless.placement.balancing.arrivals import steady_batches
 from skewless.placement.balancing.changes import Change, Move
@@ -149,11 +150,23 @@ def choose_slots(relief: Relief, schedule: Schedule, seed: int) -> list[int]:
     return sorted(found, key=lambda i: (-each[i], i))
 
 
+def fullest_slots(relief: Relief) -> list[int]:
+    """Slots that relieve the straggler about as far as (31) allows, found at once. What they cost
+    and gain is close to what annealing would find, for strategies that ask in every batch."""
+    loads: list[float] = relief.loads.tolist()
+    order = [i for i in _heaviest_first(loads) if loads[i] > 0]
+    return _filled(loads, order, relief.room)
+
+
+def _heaviest_first(loads: list[float]) -> list[int]:
+    return sorted(range(len(loads)), key=lambda i: -loads[i])
+
+
 def _fullest(loads: list[float], room: float, seed: int) -> list[int]:
     """A set with as much load as fits: the best of filling up heaviest first, and in some random
     orders."""
     rng = np.random.default_rng(seed)
-    orders = [sorted(range(len(loads)), key=lambda i: -loads[i])]
+    orders = [_heaviest_first(loads)]
     orders += [rng.permutation(len(loads)).tolist() for _ in range(FILLS)]
     fills = [_filled(loads, order, room) for order in orders]
     return max(fills, key=lambda fill: math.fsum(loads[i] for i in fill))
@@ -175,7 +188,9 @@ def _filled(loads: list[float], order: Iterable[int], room: float) -> list[int]:
 @dataclass(frozen=True, kw_only=True)
 class LSStream(Annealed, Published):
     """Moves slots when an instance deviates from the mean load by more than `alpha` times the mean
-    (eq. 13). A lower `alpha` balances better and moves more often.
+    (eq. 13). A lower `alpha` balances better and moves more often. "auto" sets no threshold: slots
+    move once imbalance has cost as much as moving them would (`adaptive`), and are to bring the
+    straggler as near to the mean as they can.
 
     Load is `gamma` times memory, stored and waiting rows, and the rest times computing, stored
     times probing rows (eqs. 7 to 12). Which slots leave the straggler is annealed, so that much is
@@ -193,7 +208,7 @@ class LSStream(Annealed, Published):
     32
     """
 
-    alpha: float = 1.0
+    alpha: float | Literal["auto"] = 1.0
     gamma: float = 0.5
     slots_per_instance: int = 32
     batch_ms: float = 1000.0
@@ -204,7 +219,8 @@ class LSStream(Annealed, Published):
         super().__post_init__()
         for name in ("slots_per_instance", "rate_batches"):
             self._check_whole(name, 1)
-        self._check_above("alpha", 0)
+        if self.alpha != "auto":
+            self._check_above("alpha", 0, " or 'auto'")
         self._check_above("batch_ms", 0)
         if not isinstance(self.gamma, int | float) or isinstance(self.gamma, bool):
             raise ArgumentError("gamma", self.gamma, "a number from 0 to 1")
@@ -223,19 +239,30 @@ class LSStream(Annealed, Published):
         return self.rate_batches
 
     def wants_change(self, view: View) -> bool:
+        if self.alpha == "auto":
+            return is_due(view, list(self._plan(view, fullest_slots)))
         return deviation_from_mean(self.load.of_instances(view, view.placement)) > self.alpha
 
+    def rent_ms(self, view: View) -> float:
+        if self.alpha != "auto":
+            return 0.0
+        return rent_ms(view, list(self._plan(view, fullest_slots)))
+
     def propose(self, view: View) -> Iterator[Change]:
-        if not self.wants_change(view):
-            return
+        return self._plan(view, self._annealed) if self.wants_change(view) else iter(())
+
+    def _annealed(self, relief: Relief) -> list[int]:
+        return choose_slots(relief, self.schedule, self.seed)
+
+    def _plan(self, view: View, choose: Callable[[Relief], list[int]]) -> Iterator[Change]:
         loads = self.load.of_instances(view, view.placement)
         source, target = int(loads.argmax()), int(loads.argmin())
         slots = np.flatnonzero(view.instance_of == source).tolist()
         relief = self._relief(view, loads, source, target, slots)
-        times = f"instance {source} has {loads[source] / loads.mean():,.1f} times the mean load"
-        for chosen in choose_slots(relief, self.schedule, self.seed):
+        for chosen in choose(relief):
             slot, share = slots[chosen], relief.loads[chosen] / loads[source]
             part = f"{100 * share:.0f} %" if share >= 0.01 else "less than 1 %"
+            times = f"instance {source} has {loads[source] / loads.mean():,.1f} times the mean load"
             yield Move(slot, source, target, f"{times}; slot {slot} has {part} of it")
 
     def _relief(
@@ -247,7 +274,7 @@ class LSStream(Annealed, Published):
             straggler=recent.work(source, float(loads[source])),
             least=recent.work(target, float(loads[target])),
             mean=float(loads.mean()),
-            alpha=self.alpha,
+            alpha=0.0 if self.alpha == "auto" else self.alpha,
             loads=self.load.of_items(view.slots)[slots],
             stored=(view.slots.stored_left + view.slots.stored_right)[slots],
             rows=recent.slot_rows[steady].mean(axis=0)[slots],

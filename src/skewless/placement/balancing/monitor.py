@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from skewless.arrays.types import Floats
+from skewless.placement.balancing.moving import PROBES_PER_ROW_MOVED, MovePrices
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures, LoadReport, WatchedKey, Work
 from skewless.placement.places import IsolatedKey, Placement
@@ -31,6 +32,26 @@ class Monitor:
         self._window, self._apart = window, apart
         self._reports: deque[LoadReport] = deque(maxlen=max(window, apart))
         self._prices, self._own_prices = _Prices(), _Prices()
+        self._moves = MovePrices()
+        self._moved: int | None = None
+        self._rent_ms = 0.0
+
+    def charge(self, rent_ms: float) -> float:
+        """What the last batch has cost that a change would have saved; with it, all that is due."""
+        self._rent_ms += rent_ms
+        return self._rent_ms
+
+    def changed(self, rows: int) -> None:
+        """Something was changed after the last batch, for which so many rows move."""
+        self._moved = rows
+        self._rent_ms = max(self._rent_ms - self._price_ms(rows), 0.0)
+
+    def _price_ms(self, rows: int) -> float:
+        return self._moves.pause_ms + rows * self._moved_row_ms()
+
+    def _moved_row_ms(self) -> float:
+        known = self._moves.known
+        return self._moves.row_ms if known else PROBES_PER_ROW_MOVED * self._prices.now[0]
 
     def add(self, report: LoadReport, work: Work, own: Work | None = None) -> None:
         """A batch: its figures, and what the instances did, for the prices; and apart from it what
@@ -38,6 +59,9 @@ class Monitor:
         self._prices.learn(work)
         if own is not None:
             self._own_prices.learn(own)
+        if self._moved is not None and report.stopped_ms > 0:
+            self._moves.learn(self._moved, report.stopped_ms)
+        self._moved = None
         self._reports.append(report)
 
     def latest(self, placement: Placement) -> View:
@@ -78,6 +102,9 @@ class Monitor:
             pinned=self.pinned,
             row_ms=row_ms,
             pair_ms=pair_ms,
+            moved_row_ms=self._moved_row_ms(),
+            pause_ms=self._moves.pause_ms,
+            rent_ms=self._rent_ms,
         )
 
 

@@ -17,8 +17,11 @@ class View:
     """Figures per batch, averaged over the window. `slots` has one item per slot, without the keys
     that have places of their own; `key_figures[i]` is of `keys[i]`, and part of its slot's figures
     unless the key is `own`. `row_ms` and `pair_ms` are what a probing row and a compared pair have
-    been found to cost. `pinned` keys may not be changed. `batches` are the last ones, each by
-    itself and the latest last, for strategies that ask for them (`Balancing.batches_apart`)."""
+    been found to cost; `moved_row_ms` is the price of a stored row that moves, `pause_ms` how long
+    instances stand still besides, and `rent_ms` what not changing anything has cost so far, as far
+    as it was not spent on changes. `pinned` keys may not be changed. `batches` are the last ones,
+    each by itself and the latest last, for strategies that want them (`Balancing.batches_apart`).
+    """
 
     batch_id: int
     placement: Placement
@@ -28,6 +31,9 @@ class View:
     row_ms: float = 1e-4
     pair_ms: float = 2e-5
     pinned: frozenset[int] = frozenset()
+    moved_row_ms: float = 2.5e-5
+    pause_ms: float = 0.0
+    rent_ms: float = 0.0
     batches: tuple[View, ...] = ()
 
     @property
