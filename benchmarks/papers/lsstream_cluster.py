@@ -7,13 +7,17 @@ FastJoin and LS-Stream are predictions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, Literal
 
 import numpy as np
 
+from benchmarks.papers.contest import city_stream, spread
+from benchmarks.papers.model import Verdict, worst
 from skewless.arrays.types import Floats
 from skewless.placement.balancing.auto import Auto
 from skewless.placement.balancing.fastjoin import FastJoin
@@ -22,9 +26,8 @@ from skewless.placement.routing import ContRand, Hash
 from skewless.placement.strategy import PlacementStrategy
 from skewless.simulation.cluster import VirtualCluster
 from skewless.simulation.costs import Costs, Scan
+from skewless.simulation.report import BatchFigures
 from skewless.simulation.workloads import Given, Shares, Stream
-from skewless.workloads.ride_hailing import City
-from skewless.workloads.zipf import EPOCH
 
 BISTREAM, CONTRAND, FASTJOIN, LSSTREAM, AUTO = (
     "BiStream", "ContRand", "FastJoin", "LS-Stream", "Auto",
@@ -41,6 +44,15 @@ CORES = 2  # of a node
 
 PRICES = Costs(
     row_ms=0.08, stored_ms=0.32, sent_ms=0.0, pair_ms=5e-6, migrated_ms=0.32, pause_ms=50.0
+)
+CITY_PRICES = replace(
+    PRICES,
+    **{name: 1.7 * getattr(PRICES, name) for name in ("row_ms", "stored_ms", "pair_ms")},
+)  # fitted to BiStream's 15,500 rows/s on 14 nodes
+PRICES_TOLD = (
+    f"{PRICES.row_ms:g} ms per row that probes, {PRICES.stored_ms:g} ms per row stored, "
+    f"{1e6 * PRICES.pair_ms:g} ns per comparison, window {WINDOW_S} s; a migration stops both "
+    f"instances for {PRICES.pause_ms:g} ms and {PRICES.migrated_ms:g} ms per row"
 )
 QUICK_WALK: Mapping[str, Any] = {"decay": 0.8, "rounds": 1}  # the paper gives no schedule
 
@@ -131,22 +143,9 @@ class Didi:
     drift: float = 0.0
 
     def stream(self, rate: float, seed: int) -> Stream:
-        city = _city(self.order, self.drift, seed)
-        left = round(rate / 11)
-
-        def of(number: int) -> Shares:
-            return city[min(number // 10, len(city) - 1)]
-
-        return Given(
-            keys=4**self.order, rows_left=left, rows_right=round(rate) - left, seed=seed, of=of
-        )
-
-
-@lru_cache(maxsize=64)
-def _city(order: int, drift: float, seed: int) -> list[Shares]:
-    city = City(order=order, seed=seed + 7, drift=drift)
-    at = [EPOCH.replace(hour=6 + i // 12, minute=5 * (i % 12), second=0) for i in range(24)]
-    return [(city.order_shares(time), city.track_shares(time)) for time in at]
+        orders = round(rate / 11)
+        tracks = round(rate) - orders
+        return city_stream(seed, order=self.order, drift=self.drift, orders=orders, tracks=tracks)
 
 
 Data = Synthetic | Didi
@@ -161,35 +160,18 @@ class Bench:
     nodes: int | None = None
     costs: Costs = PRICES
     seed: int = 0
-    batches: int = 24
+    seconds: int = 24
     measured: int = 8
     overhead_ms: float = 0.0
 
-    def cluster(self, system: System) -> VirtualCluster:
-        return VirtualCluster(
-            system.strategy(self.instances), self.instances, system.partitions * self.instances,
-            system.costs(self.costs), window_batches=WINDOW_S, seed=self.seed,
-        )  # fmt: skip
-
     def steady(self, system: System, data: Data, rate: float) -> Steady:
-        """A system at a rate: batches of a second each, of which the last are measured."""
-        cluster, stream = self.cluster(system), data.stream(rate, self.seed)
-        told, busy, stopped, rows = [], [], [], []
-        for number in range(self.batches):
-            told.append(cluster.step(stream.batch(number)))
-            busy.append(cluster.service_ms)
-            stopped.append(cluster.stopped_ms)
-            rows.append(cluster.probing)
-        last = slice(-self.measured, None)
-        return Steady(
-            self,
-            np.mean(busy[last], axis=0),
-            np.mean(rows[last], axis=0),
-            np.mean([s**2 / 2000 for s in stopped[last]], axis=0),
-            float(np.sum(rows[last]) / sum(batch.rows for batch in told[last])),
-            float(np.mean([batch.deviation for batch in told[last]])),
-            sum(batch.migrated_rows for batch in told),
-        )
+        """A system at a rate, in the last seconds of a run."""
+        told = _run(system, data, rate, self.instances, self.costs, self.seed, self.seconds)
+        return Steady(self, told[-self.measured :])
+
+    def each_second(self, system: System, data: Data, rate: float) -> list[Steady]:
+        told = _run(system, data, rate, self.instances, self.costs, self.seed, self.seconds)
+        return [Steady(self, (second,)) for second in told]
 
     def bottleneck(self, system: System, data: Data) -> float:
         """The highest rate that a system follows, in steps of 500 rows a second, as the paper
@@ -205,23 +187,53 @@ class Bench:
 
 
 @dataclass(frozen=True, eq=False)
+class Second:
+    """A batch: each instance's time, how long of it it stood still, and the rows that probed."""
+
+    busy_ms: Floats
+    stopped_ms: Floats
+    rows: Floats
+    told: BatchFigures
+
+
+@lru_cache(maxsize=4096)
+def _run(
+    system: System, data: Data, rate: float, instances: int, costs: Costs, seed: int, seconds: int
+) -> tuple[Second, ...]:
+    """Batches of a second each, from an empty system on. Which nodes the instances are on makes no
+    difference to what they do, so runs are kept."""
+    cluster = VirtualCluster(
+        system.strategy(instances), instances, system.partitions * instances,
+        system.costs(costs), window_batches=WINDOW_S, seed=seed,
+    )  # fmt: skip
+    stream, found = data.stream(rate, seed), []
+    for number in range(seconds):
+        told = cluster.step(stream.batch(number))
+        found.append(Second(cluster.service_ms, cluster.stopped_ms, cluster.probing, told))
+    return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
 class Steady:
-    """A system after it has settled: each instance's time and rows per second, and how long a row
-    waits for migrations on the average; instances that a row probes; the paper's degree of
-    imbalance; rows moved in all."""
+    """The mean of some seconds."""
 
     bench: Bench
-    busy_ms: Floats
-    rows: Floats
-    waiting_ms: Floats
-    copies: float
-    imbalance: float
-    moved: float
+    seconds: tuple[Second, ...]
+
+    def _mean(self, of: Callable[[Second], Floats]) -> Floats:
+        mean: Floats = np.mean([of(second) for second in self.seconds], axis=0)
+        return mean
+
+    @property
+    def imbalance(self) -> float:
+        """The paper's degree (eq. 13)."""
+        return statistics.fmean(second.told.deviation for second in self.seconds)
 
     @property
     def use(self) -> float:
         """Of the busiest instance or node, 1 being all of its time."""
-        bench, busy = self.bench, self.busy_ms + self.bench.overhead_ms
+        bench = self.bench
+        busy = self._mean(lambda second: second.busy_ms) + bench.overhead_ms
         most = float(busy.max())
         if bench.nodes is not None:
             of_nodes = np.bincount(np.arange(bench.instances) % bench.nodes, busy)
@@ -237,9 +249,84 @@ class Steady:
         faster than others, what storing it takes counts in full."""
         if self.use >= 1:
             return None
-        there = self.rows > 0
-        rows, busy, waiting = self.rows[there], self.busy_ms[there], self.waiting_ms[there]
+        rows, busy = self._mean(lambda s: s.rows), self._mean(lambda s: s.busy_ms)
+        waiting = self._mean(lambda s: s.stopped_ms**2 / 2000)  # who comes meanwhile waits
+        there = rows > 0
+        rows, busy, waiting = rows[there], busy[there], waiting[there]
         each = busy / rows
-        whole = each + self.bench.costs.stored_ms * (1 - 1 / self.copies)
+        copies = rows.sum() / statistics.fmean(second.told.rows for second in self.seconds)
+        whole = each + self.bench.costs.stored_ms * (1 - 1 / copies)
         queued = [sojourn_ms(r / 1000, 1 / e) for r, e in zip(rows, each, strict=True)]
         return float(np.average(np.array(queued) * whole / each + waiting, weights=rows))
+
+
+Seeds = Sequence[int]
+
+
+def bottlenecks(bench: Bench, system: System, data: Data, seeds: Seeds) -> list[float]:
+    """Seed by seed."""
+    return [replace(bench, seed=seed).bottleneck(system, data) for seed in seeds]
+
+
+def latencies(bench: Bench, system: System, data: Data, rate: float, seeds: Seeds) -> list[float]:
+    """Seed by seed; none where one is saturated, as the mean of the others would mislead."""
+    found = [replace(bench, seed=seed).steady(system, data, rate).latency_ms for seed in seeds]
+    told = [value for value in found if value is not None]
+    return told if len(told) == len(found) else []
+
+
+def judged(numbers: Verdict, claims: Mapping[str, bool]) -> Verdict:
+    """The verdict on a figure's numbers, given what else it claims: opposite where most of that
+    does not hold, at best a trend where some does not.
+
+    >>> judged("reproduced", {"rises": True, "is flat": True, "is first": False})
+    'trend only'
+    >>> judged("trend only", {"rises": True, "is flat": False})
+    'opposite'
+    """
+    held = sum(claims.values())
+    if numbers == "opposite" or (claims and 2 * held <= len(claims)):
+        return "opposite"
+    return numbers if held == len(claims) else worst([numbers, "trend only"])
+
+
+def told(claims: Mapping[str, bool]) -> str:
+    """What holds and what does not.
+
+    >>> told({"rises": True, "is flat": False})
+    'holds: rises; does not hold: is flat'
+    """
+    parts = [
+        f"{word}: {'; '.join(name for name, holds in claims.items() if holds == which)}"
+        for word, which in (("holds", True), ("does not hold", False))
+        if which in claims.values()
+    ]
+    return "; ".join(parts)
+
+
+def rising(values: Sequence[float], slack: float = 0.02) -> bool:
+    """Whether values never fall by more than a little, and end higher than they began.
+
+    >>> rising([1, 2, 1.99, 3]), rising([1, 2, 1.5, 3]), rising([1, 1])
+    (True, False, False)
+    """
+    steps = pairwise(values)
+    return values[-1] > values[0] * (1 + slack) and all(b >= a * (1 - slack) for a, b in steps)
+
+
+def even(values: Sequence[float], within: float = 0.15) -> bool:
+    """Whether values stay within a share of their mean.
+
+    >>> even([1.0, 1.1]), even([1.0, 2.0])
+    (True, False)
+    """
+    mean = statistics.fmean(values)
+    return all(abs(value - mean) <= within * mean for value in values)
+
+
+def thousands(values: Sequence[float]) -> str:
+    return spread([value / 1000 for value in values], "{:.1f} k")
+
+
+def milliseconds(values: Sequence[float]) -> str:
+    return spread(values, "{:.3f} ms")
