@@ -167,8 +167,8 @@ def overall(base: Contest) -> Experiment:
             worst([change(statistics.fmean(gain[BI]), 31.7),
                    closeness([1, cont / bi, mine / bi], [1, 1.317 / 1.16, 1.317])]),
             f"from first to last: {ranking(base)}; in the paper FastJoin, ContRand, BiStream. A "
-            "row is compared with all that its group has (eq. 1), so that groups cost more than they "
-            "even out; with an index it is otherwise, see the scans below",
+            "row is compared with all that its group has (eq. 1), so that groups cost more than "
+            "they even out; with an index it is otherwise, see the scans below",
             defaults=f"Auto {spread(base.gains(OURS, BI))} over BiStream",
         ),
         Item(

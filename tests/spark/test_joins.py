@@ -262,6 +262,12 @@ STRATEGIES: dict[str, dict[str, Any]] = {
         "slots": 16,
     },
     "eager lsstream": {"balance": sk.LSStream(alpha=0.01, patience=1), "instances": 4},
+    "fastjoin as published": {
+        "balance": sk.FastJoin(theta=1.01, load_min=0, paper=True, keys_watched="all"),
+        "instances": 4,
+    },
+    "lsstream as published": {"balance": sk.LSStream(alpha=0.01, paper=True), "instances": 4},
+    "fastjoin without a threshold": {"balance": sk.FastJoin(theta="auto", load_min=0)},
     "only watching": {"balance": sk.NoBalancing(), "instances": 3},
     "pinned": {"balance": sk.Auto(pin={1: 2}), "instances": 3},
 }

@@ -32,6 +32,9 @@ STRATEGIES: list[Balancing] = [
     FastJoin(theta=1.2, load_min=0, **EAGER),
     FastJoin(theta=1.2, load_min=0, selector="annealing", rounds=1, **EAGER),
     LSStream(alpha=0.1, **EAGER),
+    FastJoin(theta=1.2, load_min=0, paper=True, keys_watched="all"),
+    FastJoin(theta="auto", load_min=0, paper=True, keys_watched="all"),
+    LSStream(alpha=0.1, paper=True),
     Chaos(seed=1),
 ]
 

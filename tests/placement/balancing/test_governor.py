@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from skewless.placement.balancing import Auto, Balancing
 from skewless.placement.balancing.changes import Change, Move
 from skewless.placement.balancing.governor import Governor
+from skewless.placement.balancing.loads import StoredTimesProbing
 from skewless.placement.balancing.moving import moved_rows
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Decision, LoadReport
@@ -135,3 +136,25 @@ def test_what_is_remembered_is_bounded() -> None:
         observe(governor, report(UNEVEN if number % 2 else EVEN, 2, batch_id=number))
     assert len(governor._changed) <= 4
     assert len(governor._monitor._reports) == 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByProducts(Always):
+    """Means stored times probing rows by load, whatever they cost."""
+
+    @property
+    def load(self) -> StoredTimesProbing:  # type: ignore[override]
+        return StoredTimesProbing()
+
+
+def test_what_would_take_longer_is_refused() -> None:
+    """The first instance has the larger product, as it has many stored rows; the second has more
+    pairs to compare, and so more to do."""
+    governor = governed(ByProducts(patience=1))
+    told = report([90.0, 60.0, 5.0, 5.0], 2)
+    pairs = np.array([0.0, 0.0, 5e3, 5e3])
+    told = replace(told, slots=replace(told.slots, pairs_left=pairs))
+    [refused] = governor.observe(told, np.array([150.0, 10.0]), np.array([0.0, 1e4]))
+    assert not refused.accepted
+    # At the prices that are assumed at first: 60 rows more at 0.1 µs.
+    assert refused.reason.startswith("no gain: it would take 0.006 ms longer per batch; proposed")

@@ -15,6 +15,7 @@ from skewless.placement.balancing.greedyfit import (
     loads_after,
     stored_rows,
 )
+from skewless.placement.balancing.imbalance import max_over_min
 from tests.strategies import examples
 
 COUNTS = st.integers(0, 50) | st.floats(0, 1e4, allow_subnormal=False)
@@ -93,6 +94,20 @@ def test_benefit_is_what_its_definition_says(
     by_definition = gap(problem) - (source - target)
     scale = sum(loads_after(problem, np.zeros(0, int))) + 1
     assert benefits(problem)[chosen].sum() == pytest.approx(by_definition, abs=1e-9 * scale)
+
+
+@examples(200)
+@given(problem=problems(), others=st.lists(st.floats(0, 1), max_size=4))
+def test_imbalance_never_grows(problem: tuple[Direction, Direction], others: list[float]) -> None:
+    """Section IV-B: between the heaviest and the lightest of several instances, whatever loads the
+    others have, a plan leaves LI as it was or lowers it."""
+    heavy, light = loads_after(problem, np.zeros(0, int))
+    if heavy <= light:
+        return
+    rest = [light + share * (heavy - light) for share in others]
+    after = loads_after(problem, greedy_fit(problem))
+    before = max_over_min(np.array([heavy, light, *rest]))
+    assert max_over_min(np.array([*after, *rest])) <= before * (1 + 1e-9)
 
 
 @examples(300)

@@ -113,13 +113,12 @@ class FastJoin(Annealed, Published):
 def keys_at(view: View, instance: int) -> list[int]:
     """The watched keys that are at one instance as a whole, as indices: in their slot, or at a
     single place of their own."""
-    found = []
-    for at, key in enumerate(view.keys):
-        own = view.placement.isolated_key(key.hash)
-        places = (int(view.instance_of[key.slot]),) if own is None else own.instances
-        if places == (instance,):
-            found.append(at)
-    return found
+    homes = view.instance_of[[key.slot for key in view.keys]].tolist()
+    for own in view.placement.isolated:
+        at = view.key_index.get(own.hash)
+        if at is not None:
+            homes[at] = -1 if own.is_split else own.instances[0]
+    return [at for at, home in enumerate(homes) if home == instance]
 
 
 def directions_between(

@@ -78,7 +78,7 @@ class Governor(Placing):
         self._uneven = self._uneven + 1 if self.strategy.wants_change(latest) else 0
         if self._uneven < self.strategy.patience:
             return []
-        view = self._monitor.view(self.placement)
+        view = latest if self.strategy.window == 1 else self._monitor.view(self.placement)
         before = self.strategy.load.of_instances(view, self.placement)
         decisions = self._judge(list(self.strategy.propose(view)), view)
         if any(decision.accepted for decision in decisions):
@@ -158,6 +158,8 @@ class Governor(Placing):
             now, then = tallies.time.loads(), tallies.time.loads_after(change, after)
         saved_ms = float(now[touched].max() - then[touched].max())
         cost_ms = view.pause_ms + rows * view.moved_row_ms
+        if saved_ms < -ROUNDING * float(now[touched].max()):
+            return f"no gain: it would take {-saved_ms:.3g} ms longer per batch"
         if 0 < saved_ms * self.strategy.horizon < cost_ms:
             return (
                 f"too costly: {rows} rows to move, {saved_ms:.3g} ms saved per batch pay for "

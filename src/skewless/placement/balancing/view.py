@@ -7,9 +7,11 @@ from functools import cached_property
 
 import numpy as np
 
-from skewless.arrays.types import Floats
+from skewless.arrays.types import Floats, Ints
 from skewless.placement.figures import Figures, WatchedKey
 from skewless.placement.places import Instances, Placement
+
+_Homes = tuple[Ints, Ints, Floats]  # keys as indices, their instances, and the share of each
 
 
 @dataclass(frozen=True)
@@ -62,9 +64,32 @@ class View:
             if at is not None:
                 slot, back = self.keys[at].slot, 1 if self.keys[at].isolated else -1
                 result[placement.instance_of[slot]] += (left[at] + right[at]) * back
+        for (keys, here, share), figure in zip(self._homes(placement), (left, right), strict=True):
+            np.add.at(result, here, figure[keys] * share)
+        return result
+
+    def _homes(self, placement: Placement) -> tuple[_Homes, _Homes]:
+        """Where the keys with places of their own are, for what their left and right rows do. One
+        placement is asked about again and again."""
+        known = self._known_homes.get(id(placement))
+        if known is None or known[0] is not placement:
+            known = (placement, (self._of_side(placement, 0), self._of_side(placement, 1)))
+            self._known_homes[id(placement)] = known
+        return known[1]
+
+    @cached_property
+    def _known_homes(self) -> dict[int, tuple[Placement, tuple[_Homes, _Homes]]]:
+        return {}
+
+    def _of_side(self, placement: Placement, side: int) -> _Homes:
+        keys: list[int] = []
+        here: list[int] = []
+        share: list[float] = []
         for own in placement.isolated:
             at = self.key_index.get(own.hash)
             if at is not None:
-                np.add.at(result, list(own.left), left[at] / len(own.left))
-                np.add.at(result, list(own.right), right[at] / len(own.right))
-        return result
+                places = own.right if side else own.left
+                keys += [at] * len(places)
+                here += places
+                share += [1 / len(places)] * len(places)
+        return np.array(keys, np.int64), np.array(here, np.int64), np.array(share)
