@@ -28,8 +28,8 @@ READINGS = (
     ),
     Reading(
         "eq. 4, the average input rate", "read otherwise",
-        "the mean without the highest and the lowest, as the text says; the equation divides by the "
-        "whole period, which makes a steady rate a lower one",
+        "the mean without the highest and the lowest, as the text says; the equation divides by "
+        "the whole period, which makes a steady rate a lower one",
     ),
     Reading(
         "eq. 25, the migration impact factor", "read otherwise",

@@ -23,6 +23,7 @@ from benchmarks.papers.lsstream_cluster import (
     Bench,
     Didi,
     Seeds,
+    bench_for,
     bottlenecks,
     judged,
     latencies,
@@ -45,8 +46,8 @@ from skewless.placement.routing import Hash
 from skewless.simulation.cluster import VirtualCluster
 
 CITY = (
-    "A simulated city in place of the DiDi data, which are not public any more: hot spots, with the "
-    "skew that the FastJoin paper reports of them; orders, and ten times as many tracks."
+    "A simulated city in place of the DiDi data, which are not public any more: hot spots, with "
+    "the skew that the FastJoin paper reports of them; orders, and ten times as many tracks."
 )
 
 
@@ -144,8 +145,8 @@ def _grid(benches: Mapping[int, Bench], seeds: Seeds, rate: float | None = None)
 
 def throughput(scale: Scale) -> Experiment:
     """Figs. 10 and 11."""
-    seeds = range(scale.pick(5, 1))
-    base = Bench(28, 14, CITY_PRICES)
+    seeds = range(scale.pick(3, 1))
+    base = bench_for(scale, 28, 14, CITY_PRICES)
     nodes = {n: replace(base, nodes=n) for n in scale.pick((6, 8, 10, 12, 14), (6, 14))}
     counts = scale.pick((12, 20, 28, 36, 48, 64), (12, 28, 48))
     on_nodes = _grid(nodes, seeds)
@@ -205,7 +206,7 @@ def _fig_11(grid: _Grid) -> Item:
     until = [n for n in counts if n <= 48]
     over = grid.over(28)
     claims = {
-        f"{name} rises up to 48 instances": rising([grid.mean(n, name) for n in until], 0.05)
+        f"{name} rises up to 48 instances": rising([grid.mean(n, name) for n in until])
         for name in PUBLISHED
     }
     claims |= {f"LS-Stream over {name}": over[LSSTREAM] > over[name] for name in PUBLISHED[:3]}
@@ -248,11 +249,11 @@ def _overheads(base: Bench, counts: Sequence[int]) -> Sheet:
 
 def latency(scale: Scale) -> Experiment:
     """Figs. 12 and 13."""
-    seeds = range(scale.pick(5, 1))
-    base = Bench(28, 14, CITY_PRICES)
+    seeds = range(scale.pick(3, 1))
+    base = bench_for(scale, 28, 14, CITY_PRICES)
     counts = scale.pick((12, 20, 28, 36, 48), (12, 28))
     grid = _grid({n: replace(base, instances=n) for n in counts}, seeds, 3_000)
-    drifting = replace(base, seconds=scale.pick(60, 30), measured=scale.pick(30, 15))
+    drifting = replace(base, seconds=scale.pick(60, 24), measured=scale.pick(30, 12))
     after = {
         name: latencies(drifting, SYSTEMS[name], Didi(drift=0.2), 4_500, seeds)
         for name in (*PUBLISHED, AUTO)

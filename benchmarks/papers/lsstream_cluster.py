@@ -17,7 +17,7 @@ from typing import Any, Literal
 import numpy as np
 
 from benchmarks.papers.contest import city_stream, spread
-from benchmarks.papers.model import Verdict, worst
+from benchmarks.papers.model import Scale, Verdict, worst
 from skewless.arrays.types import Floats
 from skewless.placement.balancing.auto import Auto
 from skewless.placement.balancing.fastjoin import FastJoin
@@ -111,7 +111,7 @@ class Synthetic:
         )
 
 
-TOLD, TOGETHER = 2_000, 8_000  # ranks told apart of very many keys, and groups of the others
+TOLD, TOGETHER = 1_000, 4_000  # ranks told apart of very many keys, and groups of the others
 
 
 @lru_cache(maxsize=64)
@@ -176,14 +176,19 @@ class Bench:
     def bottleneck(self, system: System, data: Data) -> float:
         """The highest rate that a system follows, in steps of 500 rows a second, as the paper
         raises it."""
-        low, high = 0, 16
-        while self.steady(system, data, STEP * high).use <= 1:
-            low, high = high, 2 * high
+        low, high, rate = 0, 1000, 16
         while high - low > 1:
-            middle = (low + high) // 2
-            fits = self.steady(system, data, STEP * middle).use <= 1
-            low, high = (middle, high) if fits else (low, middle)
+            use = self.steady(system, data, STEP * rate).use
+            low, high = (rate, high) if use <= 1 else (low, rate)
+            # The next guess is where it would be full, were its use in proportion to the rate.
+            rate = min(max(int(rate / use), low + 1), high - 1)
         return float(STEP * low)
+
+
+def bench_for(scale: Scale, *args: Any, **settings: Any) -> Bench:
+    """Runs of 24 seconds, of which the last 8 are measured; of 16 and 4, if it is to be quick."""
+    seconds, measured = scale.pick((24, 8), (16, 4))
+    return Bench(*args, **({"seconds": seconds, "measured": measured} | settings))
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,14 +309,15 @@ def told(claims: Mapping[str, bool]) -> str:
     return "; ".join(parts)
 
 
-def rising(values: Sequence[float], slack: float = 0.02) -> bool:
-    """Whether values never fall by more than a little, and end higher than they began.
+def rising(values: Sequence[float], slack: float = 0.1) -> bool:
+    """Whether values end higher than they began, and never fall by more than a share, the noise
+    of few seeds.
 
-    >>> rising([1, 2, 1.99, 3]), rising([1, 2, 1.5, 3]), rising([1, 1])
+    >>> rising([1, 2, 1.9, 3]), rising([1, 2, 1.5, 3]), rising([1, 1])
     (True, False, False)
     """
     steps = pairwise(values)
-    return values[-1] > values[0] * (1 + slack) and all(b >= a * (1 - slack) for a, b in steps)
+    return values[-1] > values[0] and all(b >= a * (1 - slack) for a, b in steps)
 
 
 def even(values: Sequence[float], within: float = 0.15) -> bool:
