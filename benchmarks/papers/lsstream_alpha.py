@@ -84,8 +84,8 @@ def _fig_14(most: Swept, degrees: Mapping[float, list[float]]) -> Item:
     low, high = _means(most[0.4]), _means(most[0.8])
     degree = {z: statistics.fmean(degrees[z]) for z in (0.4, 0.8)}
     claims = {
-        "z 0.4: a threshold of 2 or more is all the same": even(low[2:], 0.02),
-        "z 0.4: one below the degree of imbalance gains": low[0] > low[2] * 1.02,
+        "z 0.4: a threshold below the degree of imbalance gains": low[0] > low[2] * 1.02,
+        "z 0.4: from 2 on it is all the same": even(low[2:], 0.02),
         "z 0.8: every higher threshold is worse": all(a > b for a, b in pairwise(high)),
         "z 0.8: the highest is the worst": high[-1] < min(high[:-1]),
         "the degree at z 0.4 is between 1 and 2, at z 0.8 between 4 and 6": (

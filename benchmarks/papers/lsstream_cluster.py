@@ -281,16 +281,19 @@ def latencies(bench: Bench, system: System, data: Data, rate: float, seeds: Seed
 
 
 def judged(numbers: Verdict, claims: Mapping[str, bool]) -> Verdict:
-    """The verdict on a figure's numbers, given what else it claims: opposite where most of that
-    does not hold, at best a trend where some does not.
+    """The verdict on a figure's numbers, given what it claims: opposite where the first claim does
+    not hold, which is what the figure is shown for, or most do not; at best a trend where some do
+    not.
 
     >>> judged("reproduced", {"rises": True, "is flat": True, "is first": False})
     'trend only'
     >>> judged("trend only", {"rises": True, "is flat": False})
     'opposite'
+    >>> judged("reproduced", {"rises": False, "is flat": True, "is first": True})
+    'opposite'
     """
     held = sum(claims.values())
-    if numbers == "opposite" or (claims and 2 * held <= len(claims)):
+    if numbers == "opposite" or not next(iter(claims.values())) or 2 * held <= len(claims):
         return "opposite"
     return numbers if held == len(claims) else worst([numbers, "trend only"])
 

@@ -129,7 +129,7 @@ def _fig_7(found: Measured) -> Item:
         "are stable", "text",
         f"BiStream {at[0.4]:.1f} and {at[0.8]:.1f}; at z 1.0 "
         + ", ".join(f"{name} {of[name][-1]:.1f}" for name in PUBLISHED),
-        judged(closeness(list(at.values()), [1.5, 5.3], 0.25), claims),
+        judged(closeness(list(at.values()), [1.5, 5.3]), claims),
         f"{told(claims)}. The hottest key is never divided, and at z 1.0 has "
         f"{100 * hottest(1.0):.0f} % of all rows where an instance should have 5 %: the sheet of "
         "readings has data without such a key",
@@ -146,10 +146,14 @@ def _fig_8(found: Measured) -> Item:
     of = {name: column(found.bottleneck, name) for name in NAMES}
     ours = [of[BISTREAM][0], of[BISTREAM][-1], of[CONTRAND][0], of[CONTRAND][-1], of[LSSTREAM][-1]]
     paper = [29_500, 11_000, 28_500, 14_500, 22_000]
-    claims = {f"{name} falls with z": rising(of[name][::-1]) for name in (BISTREAM, CONTRAND)}
+    claims = {
+        f"{name} is before BiStream at z 1.0": of[name][-1] > of[BISTREAM][-1]
+        for name in (LSSTREAM, FASTJOIN)
+    }
+    for name in (BISTREAM, CONTRAND):
+        claims[f"{name} falls with z"] = rising(of[name][::-1])
     for name in (FASTJOIN, LSSTREAM):
         claims[f"{name} is stable"] = even(of[name])
-        claims[f"{name} is before BiStream at z 1.0"] = of[name][-1] > of[BISTREAM][-1]
     claims["all are alike at z 0.2"] = even([of[name][0] for name in PUBLISHED])
     gain = percent(of[LSSTREAM][-1], of[BISTREAM][-1])
     return Item(
@@ -172,9 +176,9 @@ def _fig_9(found: Measured) -> Item:
     less = {name: percent(most[LSSTREAM], most[name]) for name in PUBLISHED[:3]}
     # Over BiStream: LS-Stream has 49.3 % less than it, 39.2 % than ContRand, 18.1 % than FastJoin.
     paper = [1.0, 0.507 / 0.608, 0.507 / 0.819, 0.507]
-    claims = {f"{name} rises with z": rising(of[name]) for name in (BISTREAM, CONTRAND)}
+    claims = {f"LS-Stream is faster than {name}": change < 0 for name, change in less.items()}
+    claims |= {f"{name} rises with z": rising(of[name]) for name in (BISTREAM, CONTRAND)}
     claims |= {f"{name} is stable": even(of[name]) for name in (FASTJOIN, LSSTREAM)}
-    claims |= {f"LS-Stream is faster than {name}": change < 0 for name, change in less.items()}
     return Item(
         "fig. 9", "highest latency over z, 20 instances, 5,000 rows/s",
         "LS-Stream −49.3, −39.2, −18.1 % against BiStream, ContRand, FastJoin", "text",

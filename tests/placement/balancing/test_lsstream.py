@@ -6,6 +6,7 @@ import math
 import pickle
 from dataclasses import replace
 from itertools import combinations
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -24,6 +25,9 @@ from skewless.placement.balancing.lsstream import (
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures
 from skewless.placement.places import Placement
+from skewless.simulation.cluster import VirtualCluster
+from skewless.simulation.costs import Costs
+from skewless.simulation.workloads import Zipf
 
 
 def relief_of(seed: int, *, mean: float, batch_ms: float = 5000, alpha: float = 1.0) -> Relief:
@@ -251,13 +255,48 @@ def test_alpha_is_the_threshold() -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("alpha", 0), ("alpha", None), ("gamma", 1.5), ("gamma", "1"), ("slots_per_instance", 0),
+    [("alpha", 0), ("alpha", None), ("alpha", "often"), ("rate_batches", 0),
+     ("gamma", 1.5), ("gamma", "1"), ("slots_per_instance", 0),
      ("batch_ms", 0), ("seed", -1), ("decay", 0), ("temperature", -1), ("temperature_min", 0),
      ("rounds", 1.0), ("window", 0)],
 )  # fmt: skip
 def test_what_cannot_work_is_refused(name: str, value: object) -> None:
     with pytest.raises(ArgumentError, match=f"`{name}` must be"):
         LSStream(**{name: value})
+
+
+def test_the_choices_of_alpha_are_named() -> None:
+    with pytest.raises(ArgumentError, match="a number above 0 or 'auto'; received 'often'"):
+        LSStream(alpha="often")  # type: ignore[arg-type]
+
+
+def moves(
+    alpha: float | Literal["auto"], pause_ms: float, every: int = 100, row_ms: float = 0.1
+) -> tuple[int, float]:
+    """Migrations, and how long the busiest instance is busy or stopped in 60 batches. Ranks are
+    dealt anew now and then."""
+    stream = Zipf(keys=300, left=0.6, right=0.6, rows_left=4000, rows_right=4000,
+                  reshuffled=tuple(range(every, 60, every)))  # fmt: skip
+    costs = Costs(scan="slot", row_ms=0.1, pair_ms=1e-6, migrated_ms=row_ms, pause_ms=pause_ms)
+    strategy = LSStream(alpha=alpha, paper=True, slots_per_instance=4, decay=0.8, rounds=1)
+    told = VirtualCluster(strategy, 8, costs=costs, window_batches=4).run(
+        stream.batch(i) for i in range(60)
+    )
+    return sum(b.migrated_rows > 0 for b in told), sum(b.busiest_ms for b in told)
+
+
+def test_without_a_threshold_dear_migrations_are_rare() -> None:
+    cheap, dear = moves("auto", 0.0, row_ms=0.01)[0], moves("auto", 1e5)[0]
+    assert cheap > dear
+    assert dear <= 1  # the first, whose price nobody knew
+
+
+@pytest.mark.parametrize(("pause_ms", "every"), [(0.0, 100), (20.0, 100), (50.0, 5), (50.0, 20)])
+def test_no_threshold_is_much_better_than_none(pause_ms: float, every: int) -> None:
+    """Steady skew wants a low threshold, skew that changes a high one."""
+    fixed = [moves(alpha, pause_ms, every)[1] for alpha in (0.25, 0.5, 1.0, 4.0)]
+    assert max(fixed) > 1.05 * min(fixed)
+    assert moves("auto", pause_ms, every)[1] < 1.1 * min(fixed)
 
 
 def test_it_is_a_value() -> None:
