@@ -16,8 +16,8 @@ from benchmarks.papers.lsstream_cluster import (
     Didi,
     Seeds,
     System,
-    bench_for,
     bottlenecks,
+    city_bench,
     fast_join,
     ls_stream,
 )
@@ -35,7 +35,7 @@ SCANS: tuple[tuple[str, Scan, Scan], ...] = (
 
 def over_fastjoin(scale: Scale) -> Experiment:
     seeds = range(scale.pick(3, 1))
-    base = bench_for(scale, 28, 14, CITY_PRICES)
+    base = city_bench(scale)
     measured = _gains(base, SYSTEMS[LSSTREAM], SYSTEMS[FASTJOIN], seeds)
     by_weight = _weights(base, scale, seeds)
     sheets = [_sheet_of_weights(by_weight)]
