@@ -164,8 +164,8 @@ def throughput(scale: Scale) -> Experiment:
         f"{CITY} 256 cells. Prices are {CITY_PRICES.row_ms / PRICES.row_ms:g} times those of the "
         f"synthetic data, fitted to BiStream's 15,500 rows/s on 14 nodes of {CORES} cores; an "
         f"instance takes {OVERHEAD_MS:g} ms of every second by itself, fitted to BiStream's "
-        f"decline beyond 48. Instances are dealt to nodes in turn. {len(seeds)} cities, mean (least … "
-        "most).",
+        f"decline beyond 48. Instances are dealt to nodes in turn. {len(seeds)} cities, mean "
+        "(least … most).",
         (_fig_10(on_nodes), _fig_11(on_instances)),
         tuple(sheets),
         (
