@@ -319,6 +319,7 @@ def routings() -> st.SearchStrategy[Routing | Balancing]:
         st.just(FastJoin(theta=1.01, load_min=0, paper=True, keys_watched="all")),
         st.just(LSStream(alpha=0.01, paper=True)),
         st.just(FastJoin(theta="auto", load_min=0, paper=True)),
+        st.just(LSStream(alpha="auto", paper=True)),
     )
 
 

@@ -16,7 +16,7 @@ from skewless.conditions import UNBOUNDED, band
 from skewless.errors import ArgumentError, JobFileError
 from skewless.jobfile import Job, lines, load_job, section
 from skewless.jobfile.lines import key_lines, line_of
-from skewless.placement.balancing import Auto, FastJoin
+from skewless.placement.balancing import Auto, FastJoin, LSStream
 from skewless.placement.routing import Broadcast, ContRand, Hash
 from skewless.strategies import FAMILIES
 
@@ -144,6 +144,8 @@ def test_time_says_it_for_both_sides(tmp_path: Path, written: str, meant: object
             Auto(tolerance=0.2, pin={"42": 1}),
         ),
         ('{ strategy = "contrand", groups = 2 }', ContRand(groups=2)),
+        ('{ strategy = "lsstream", alpha = "auto" }', LSStream(alpha="auto")),
+        ('{ strategy = "lsstream", alpha = 0.5, paper = true }', LSStream(alpha=0.5, paper=True)),
     ],
 )
 def test_strategies(tmp_path: Path, key: str, written: str, meant: object) -> None:

@@ -53,7 +53,8 @@ def two(a: DataFrame, b: DataFrame, c: DataFrame) -> sk.Result:
     sk.join(a, b, ("k1", "k2"), within=sk.UNBOUNDED, balance="auto", how="inner")
     sk.join(a, b, [sk.band("x", "y", 2), "k"], time="at", within="1 minute", late=timedelta(1))
     sk.join(a, b, "k", time=("at", "seen"), within="1 hour", late=("1 minute", None),
-            strategy=sk.LSStream(), where=F.col("x") > 1, on_null_time="drop", instances=4)
+            strategy=sk.LSStream(alpha="auto"), where=F.col("x") > 1, on_null_time="drop",
+            instances=4)
     wanted = joined.where("k1 > 1").select(names)
     return sk.join(wanted, c, on="k1", time=("at", "t"), within="1 day")
 

@@ -22,6 +22,7 @@ from skewless.placement.strategy import PlacementStrategy
 from skewless.simulation.cluster import VirtualCluster
 from skewless.simulation.costs import Costs
 from skewless.simulation.division import Division, Work
+from skewless.simulation.measuring import Keys
 from skewless.simulation.queues import Queues
 from skewless.simulation.report import Summary
 from skewless.simulation.workloads import Batch, HotKey, Zipf
@@ -196,6 +197,27 @@ def test_who_passes_rows_on_stands_still_and_all_its_rows_wait() -> None:
 def test_a_pause_is_never_negative() -> None:
     with pytest.raises(ArgumentError, match="`pause_ms` must be"):
         Costs(pause_ms=-1)
+
+
+def test_an_instance_is_one_partition_where_it_is_scanned_as_a_whole() -> None:
+    """LS-Stream's degree (its eqs. 7 to 14), counted by hand from the rows of each instance."""
+    stream = Zipf(keys=50, left=0.8, right=0.8, rows_left=400, rows_right=400)
+    cluster = VirtualCluster(Hash(), 4, 64, Costs(scan="instance"), window_batches=3)
+    told = [cluster.step(stream.batch(i)) for i in range(2)]
+    keys = Keys(stream.ids, 64, 0)
+    home = np.empty(50, np.int64)
+    home[keys.order] = keys.slots // 16
+    first, second = (
+        [np.bincount(home, side, 4) for side in (b.left, b.right)]
+        for b in (stream.batch(0), stream.batch(1))
+    )
+    stored = first[0] + first[1] + second[0] + second[1]
+    pairs = second[0] * first[1] + second[1] * (first[0] + second[0])
+    loads = 0.5 * (stored + second[0] + second[1]) + 0.5 * pairs
+    deviation = max(loads.max() - loads.mean(), loads.mean() - loads.min()) / loads.mean()
+    assert told[1].deviation == pytest.approx(deviation)
+    assert cluster.probing.tolist() == (second[0] + second[1]).tolist()
+    assert not cluster.stopped_ms.any()
 
 
 def test_all_keys_are_told_if_asked() -> None:

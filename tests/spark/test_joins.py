@@ -268,6 +268,7 @@ STRATEGIES: dict[str, dict[str, Any]] = {
     },
     "lsstream as published": {"balance": sk.LSStream(alpha=0.01, paper=True), "instances": 4},
     "fastjoin without a threshold": {"balance": sk.FastJoin(theta="auto", load_min=0)},
+    "lsstream without a threshold": {"balance": sk.LSStream(alpha="auto"), "instances": 4},
     "only watching": {"balance": sk.NoBalancing(), "instances": 3},
     "pinned": {"balance": sk.Auto(pin={1: 2}), "instances": 3},
 }

@@ -53,7 +53,11 @@ class VirtualCluster:
         self.costs = costs or Costs()
         self.slots = slots or (strategy.slots_wanted or 16) * instances
         self.instances = instances
+        # Of the last batch: the time that each instance needed, of which it stood still for so
+        # long, and the rows that probed there.
         self.service_ms: Floats = np.zeros(instances)
+        self.stopped_ms: Floats = np.zeros(instances)
+        self.probing: Floats = np.zeros(instances)
         self._strategy, self._seed = strategy, seed
         self._placing: Placing = strategy.begin(self.slots, instances)
         self._keys = Keys(np.empty(0, np.int64), self.slots, seed)
@@ -86,8 +90,10 @@ class VirtualCluster:
             loads = compared_by_instance(loads)
         service, stopped = self._service_ms(loads), self._stopped_ms()
         latency = self._queues.serve(loads.probing, service, stopped)
-        self.service_ms = service + stopped
+        self.service_ms, self.stopped_ms = service + stopped, stopped
+        self.probing = loads.probing
         self._moving = np.zeros(self.instances)
+        by_partition = loads if self.costs.scan == "instance" else division.loads(by_slot)
         self._store(left, right)
         decisions, migrated = self._decide(work, loads, service, isolated, float(stopped.max()))
         busiest = float(self.service_ms.max())
@@ -103,7 +109,7 @@ class VirtualCluster:
             mean_ms=float(self.service_ms.mean()),
             busiest_over_mean=max_over_mean(self.service_ms),
             max_over_min=max_over_min(products(loads)),
-            deviation=deviation_from_mean(resources(division.loads(by_slot))),
+            deviation=deviation_from_mean(resources(by_partition)),
             rows_per_s=1000 * batch.rows / busiest if busiest > 0 else 0.0,
             backlog_ms=float(self._queues.backlog_ms.max()),
             latency=latency,

@@ -177,7 +177,8 @@ def products(loads: Loads) -> Floats:
     return left * loads.probing_right + right * loads.probing_left
 
 
-def resources(by_slot: Loads) -> Floats:
-    """LS-Stream's load of each instance: memory, and computing slot by slot."""
-    stored = by_slot.stored_left + by_slot.stored_right + by_slot.new_left + by_slot.new_right
-    return GAMMA * (stored + by_slot.probing) + (1 - GAMMA) * by_slot.pairs
+def resources(loads: Loads) -> Floats:
+    """LS-Stream's load of each instance: memory, and computing partition by partition: the pairs of
+    its slots, or of the whole instance where that is one partition, as in BiStream."""
+    stored = loads.stored_left + loads.stored_right + loads.new_left + loads.new_right
+    return GAMMA * (stored + loads.probing) + (1 - GAMMA) * loads.pairs

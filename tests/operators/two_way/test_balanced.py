@@ -35,6 +35,7 @@ STRATEGIES: list[Balancing] = [
     FastJoin(theta=1.2, load_min=0, paper=True, keys_watched="all"),
     FastJoin(theta="auto", load_min=0, paper=True, keys_watched="all"),
     LSStream(alpha=0.1, paper=True),
+    LSStream(alpha="auto", paper=True),
     Chaos(seed=1),
 ]
 

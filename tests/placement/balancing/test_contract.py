@@ -26,6 +26,7 @@ CONFIGURED: list[Balancing] = [
     FastJoin(paper=True, keys_watched="all"),
     FastJoin(theta="auto"),
     LSStream(paper=True),
+    LSStream(alpha="auto"),
     Auto(tolerance=0.02, floor_ms=0, noise=0),
 ]
 SLOTS = 32

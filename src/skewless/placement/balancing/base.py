@@ -97,6 +97,11 @@ class Balancing(PlacementStrategy):
         return 0.0
 
     @property
+    def batches_apart(self) -> int:
+        """How many of the last batches this strategy wants to see each by itself."""
+        return 0
+
+    @property
     def trusted(self) -> bool:
         """Whether changes are made as they are proposed, and asked for in every batch."""
         return False

@@ -50,7 +50,8 @@ class Governor(Placing):
         for isolated in self._pinned.values():
             placement = placement.with_isolated(isolated)
         self._placement = placement
-        self._monitor = Monitor(strategy.window, frozenset(self._pinned))
+        pinned_keys = frozenset(self._pinned)
+        self._monitor = Monitor(strategy.window, pinned_keys, strategy.batches_apart)
         self._uneven = 0
         self._changed: dict[object, int] = {}
 

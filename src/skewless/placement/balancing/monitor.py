@@ -24,11 +24,13 @@ TRUST = 1e-3  # in what is assumed beside what is measured
 
 
 class Monitor:
-    """Remembers `window` batches. `pinned` keys stay where they are."""
+    """Averages over `window` batches, and tells `apart` of them each by itself. `pinned` keys stay
+    where they are."""
 
-    def __init__(self, window: int, pinned: frozenset[int] = frozenset()) -> None:
+    def __init__(self, window: int, pinned: frozenset[int] = frozenset(), apart: int = 0) -> None:
         self.pinned = pinned
-        self._reports: deque[LoadReport] = deque(maxlen=window)
+        self._window, self._apart = window, apart
+        self._reports: deque[LoadReport] = deque(maxlen=max(window, apart))
         self._prices, self._own_prices = _Prices(), _Prices()
         self._moves = MovePrices()
         self._moved: int | None = None
@@ -68,7 +70,10 @@ class Monitor:
 
     def view(self, placement: Placement) -> View:
         """The last batches on the average, as if all had been under this placement."""
-        return self._view(list(self._reports), placement)
+        reports = list(self._reports)
+        apart = reports[-self._apart :] if self._apart else []
+        batches = tuple(self._view([report], placement) for report in apart)
+        return replace(self._view(reports[-self._window :], placement), batches=batches)
 
     def _view(self, reports: list[LoadReport], placement: Placement) -> View:
         own = placement.isolated_by_hash

@@ -21,7 +21,9 @@ class View:
     unless the key is `own`. `row_ms` and `pair_ms` are what a probing row and a compared pair have
     been found to cost; `moved_row_ms` is the price of a stored row that moves, `pause_ms` how long
     instances stand still besides, and `rent_ms` what not changing anything has cost so far, as far
-    as it was not spent on changes. `pinned` keys may not be changed."""
+    as it was not spent on changes. `pinned` keys may not be changed. `batches` are the last ones,
+    each by itself and the latest last, for strategies that want them (`Balancing.batches_apart`).
+    """
 
     batch_id: int
     placement: Placement
@@ -34,6 +36,7 @@ class View:
     moved_row_ms: float = 2.5e-5
     pause_ms: float = 0.0
     rent_ms: float = 0.0
+    batches: tuple[View, ...] = ()
 
     @property
     def instances(self) -> int:
