@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lgamma
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from skewless.errors import ArgumentError
 from skewless.placement.grouping.base import (
     Grouper,
     Grouping,
@@ -20,6 +21,7 @@ from skewless.placement.grouping.base import (
     between,
     whole,
 )
+from skewless.placement.grouping.expectation import RUNG, RUNGS, SPLITS, adapt, fresh_control
 from skewless.placement.grouping.hash_table import FREE, capacity_for, place_of, remove
 from skewless.placement.grouping.hashing import choice, salts
 from skewless.placement.grouping.least_loaded import (
@@ -33,6 +35,8 @@ from skewless.placement.grouping.pkg import less_loaded_of_two
 Floats = npt.NDArray[np.float64]
 
 _kernel = numba.njit(cache=True, nogil=True)
+
+_FIXED = np.zeros(0, np.int64)  # in place of a control: the one row of limits is it
 
 
 class _Window(NamedTuple):
@@ -75,8 +79,9 @@ class PdStream(Grouping):
     - `length_factor`: a longer window sees rarer keys as hot, and takes more memory: N·n places
       for candidates are set aside.
     - `expected`: closer to 1 means more candidates, better balance and more splitting. The paper
-      has 0.99, or 0.999 in its text. The default is 0.9: with 10 M Zipf keys and 128 instances
-      it is as even, and splits less (a replication factor of 1.57 for 1.95 at exponent 2).
+      has 0.99, or 0.999 in its text. "auto" goes up and down a ladder of expectations while the
+      stream runs (see `expectation`): about as even as the highest, about as few splits as the
+      lowest that is even.
     - `epsilon`: how precisely probabilities are searched for.
 
     Readings of the paper: the window counts the arriving tuple and no longer the one that leaves;
@@ -89,12 +94,17 @@ class PdStream(Grouping):
     """
 
     length_factor: int = 4
-    expected: float = 0.9
+    expected: float | Literal["auto"] = 0.9
     epsilon: float = 1e-4
 
     def __post_init__(self) -> None:
         whole("length_factor", self.length_factor, 1)
-        between("expected", self.expected, 0, 1)
+        if isinstance(self.expected, str):
+            if self.expected != "auto":
+                accepted = 'a number above 0 and below 1, or "auto"'
+                raise ArgumentError("expected", self.expected, accepted)
+        else:
+            between("expected", self.expected, 0, 1)
         between("epsilon", self.epsilon, 0, 1)
 
     def window(self, instances: int) -> int:
@@ -112,11 +122,10 @@ class PdStream(Grouping):
 
     def _fresh(self, instances: int, seed: int) -> State:
         window = self.window(instances)
-        estimates = probability_table(window, self.expected, self.epsilon)
         places = capacity_for(window + 1)
         return {
             "salts": salts(seed, 2),
-            "limits": np.concatenate([[0], np.floor(estimates * instances)]).astype(np.int64),
+            **self._fresh_limits(window, instances),
             "mark": np.zeros(2, np.int64),
             "window": np.zeros(window, np.uint64),
             "seen": np.zeros(1, np.int64),
@@ -128,13 +137,25 @@ class PdStream(Grouping):
             **Candidates.fresh(window + 1, instances),
         }
 
+    def _fresh_limits(self, window: int, instances: int) -> State:
+        """⌊p̂(n_k)·n⌋ for n_k = 0 … N; with "auto" a row for every rung of the ladder."""
+        if self.expected == "auto":
+            rows = [self._limits(window, instances, rung) for rung in RUNGS]
+            return {"limits": np.stack(rows), "control": fresh_control()}
+        return {"limits": self._limits(window, instances, self.expected)}
+
+    def _limits(self, window: int, instances: int, expected: float) -> Ints:
+        estimates = probability_table(window, expected, self.epsilon)
+        return np.concatenate([[0], np.floor(estimates * instances)]).astype(np.int64)
+
     def _route(self, state: State, keys: UInts, targets: Targets) -> None:
         _route_by_popularity(
             keys,
             targets,
             state["loads"],
             state["salts"],
-            state["limits"],
+            np.atleast_2d(state["limits"]),
+            state.get("control", _FIXED),
             state["mark"],
             _Window.of(state),
             Candidates.of(state),
@@ -142,7 +163,15 @@ class PdStream(Grouping):
 
 
 class PdStreamGrouper(Grouper):
-    """A grouper that lets its routing table be seen."""
+    """A grouper that lets its routing table be seen, and what it expects."""
+
+    @property
+    def expected(self) -> float:
+        """The expected probability, as it is at present."""
+        configured = cast(PdStream, self.grouping).expected
+        if configured == "auto":
+            return RUNGS[int(self._state["control"][RUNG])]
+        return configured
 
     @property
     def routing_table(self) -> dict[int, list[int]]:
@@ -239,12 +268,14 @@ def _route_by_popularity(
     targets: Targets,
     loads: Ints,
     salts: UInts,
-    limits: Ints,
+    ladder: Ints,
+    control: Ints,
     mark: Ints,
     window: _Window,
     candidates: Candidates,
 ) -> None:
-    n = len(loads)
+    n, adapts = len(loads), len(control) > 0
+    limits = ladder[control[RUNG] if adapts else 0]
     ring, seen, used, keys, rows, free_rows, counts = window
     sizes, marks, members = candidates
     for i in range(len(stream)):
@@ -267,5 +298,10 @@ def _route_by_popularity(
                     add_member(loads, members[row], sizes[row], marks[row], least)
                     sizes[row] += 1
                     target = least
+                    if adapts:
+                        control[SPLITS] += 1
         targets[i] = target
         loads[target] += 1
+        if adapts and seen[0] % len(ring) == 0:
+            adapt(control, loads, seen[0], len(ring))
+            limits = ladder[control[RUNG]]
