@@ -99,9 +99,15 @@ class Popularity(Reference):
     """Algorithm 2 of the Pd-Stream paper, with a window that is traversed."""
 
     def __init__(
-        self, instances: int, seed: int = 0, factor: int = 4, expected: float = 0.9
+        self,
+        instances: int,
+        seed: int = 0,
+        factor: int = 4,
+        expected: float = 0.9,
+        itself: bool = True,
     ) -> None:
         super().__init__(instances, seed)
+        self.itself = itself
         self.length = max(1, factor * instances // 2)
         self.window: deque[int] = deque()
         self.routing_table: dict[int, list[int]] = {}
@@ -117,8 +123,8 @@ class Popularity(Reference):
             tail = self.window.popleft()
             if tail not in self.window:
                 self.routing_table.pop(tail, None)
-        n_k = self.window.count(key)
-        if n_k == 1:
+        n_k = self.window.count(key) - (not self.itself)
+        if n_k <= 1:
             return self.least(self.two(key))
         candidates = self.routing_table.setdefault(key, list(dict.fromkeys(self.two(key))))
         lowest = min(self.loads)

@@ -181,5 +181,19 @@ def test_auto_does_not_step_down_where_nothing_is_split() -> None:
     assert grouper.expected >= 0.9
 
 
+@pytest.mark.parametrize("value", [1, "yes", None])
+def test_count_arriving_is_a_flag(value: object) -> None:
+    with pytest.raises(ArgumentError, match="`count_arriving` must be True or False"):
+        PdStream(count_arriving=value)
+
+
+def test_without_the_arriving_tuple_a_key_is_hot_one_tuple_later() -> None:
+    grouper = PdStream(expected=0.99, count_arriving=False).build(INSTANCES)
+    grouper.assign(np.array([1, 1]))
+    assert grouper.routing_table == {}
+    grouper.assign(np.array([1]))
+    assert set(grouper.routing_table) == {1}
+
+
 def test_what_is_expected_is_told() -> None:
     assert PdStream(expected=0.95).build(4).expected == 0.95

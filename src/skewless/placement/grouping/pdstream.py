@@ -84,8 +84,11 @@ class PdStream(Grouping):
       lowest that is even.
     - `epsilon`: how precisely probabilities are searched for.
 
-    Readings of the paper: the window counts the arriving tuple and no longer the one that leaves;
-    if any least loaded instance is a candidate already, none is added. Instead of a traversal of
+    - `count_arriving`: whether n_k has the arriving tuple in it. The paper's figure 3 says so; its
+      algorithm looks n_k up before it adds the key, and only so (with 0.99) do its replication
+      factors come out.
+
+    Readings of the paper: the window no longer counts the tuple that leaves; if any least loaded instance is a candidate already, none is added. Instead of a traversal of
     the window there is a counter per key in it, and the least loaded candidate is known by a mark
     (`least_loaded`), so the cost of a tuple does not grow with the number of instances.
 
@@ -96,6 +99,7 @@ class PdStream(Grouping):
     length_factor: int = 4
     expected: float | Literal["auto"] = 0.9
     epsilon: float = 1e-4
+    count_arriving: bool = True
 
     def __post_init__(self) -> None:
         whole("length_factor", self.length_factor, 1)
@@ -106,6 +110,8 @@ class PdStream(Grouping):
         else:
             between("expected", self.expected, 0, 1)
         between("epsilon", self.epsilon, 0, 1)
+        if not isinstance(self.count_arriving, bool):
+            raise ArgumentError("count_arriving", self.count_arriving, "True or False")
 
     def window(self, instances: int) -> int:
         """The number N of tuples that the sampling window holds."""
@@ -156,6 +162,7 @@ class PdStream(Grouping):
             state["salts"],
             np.atleast_2d(state["limits"]),
             state.get("control", _FIXED),
+            0 if self.count_arriving else 1,
             state["mark"],
             _Window.of(state),
             Candidates.of(state),
@@ -270,6 +277,7 @@ def _route_by_popularity(
     salts: UInts,
     ladder: Ints,
     control: Ints,
+    uncounted: int,
     mark: Ints,
     window: _Window,
     candidates: Candidates,
@@ -281,7 +289,8 @@ def _route_by_popularity(
     for i in range(len(stream)):
         key = stream[i]
         row = _slide(key, ring, seen, used, keys, rows, free_rows, counts, sizes)
-        if counts[row] == 1:
+        popularity = counts[row] - uncounted
+        if popularity <= 1:
             target = less_loaded_of_two(key, loads, salts)
         else:
             if sizes[row] == 0:
@@ -292,7 +301,7 @@ def _route_by_popularity(
                     add_member(loads, members[row], 1, marks[row], second)
                     sizes[row] = 2
             target = least_member(loads, members[row], sizes[row], marks[row])
-            if limits[counts[row]] > sizes[row]:
+            if limits[popularity] > sizes[row]:
                 least = least_loaded(loads, mark)
                 if loads[least] < loads[target]:
                     add_member(loads, members[row], sizes[row], marks[row], least)
