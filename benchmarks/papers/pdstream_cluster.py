@@ -319,9 +319,9 @@ def _latency(cluster: Cluster) -> Told:
     )
     lines = {
         system: [
-            (float(n), found)
+            (float(n), ms)
             for n in cluster.instances
-            if (found := cluster.latency(system, DS, n, cluster.rate)) is not None
+            if (ms := cluster.latency(system, DS, n, cluster.rate)) is not None
         ]
         for system in SHOWN
     }

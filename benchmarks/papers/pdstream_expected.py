@@ -128,11 +128,8 @@ def once_only(messages: int, tags: int, first_share: float, share: float) -> Has
     """Hashtags of which so large a share comes up once; the rest follows a Zipf law."""
     once = round(share * tags)
     repeated, kept = max(2, tags - once), messages - once
-    law = next(
-        keys
-        for exponent in np.arange(0.3, 3.0, 0.02)
-        if (keys := ZipfKeys(repeated, float(exponent))).share(1) >= first_share * messages / kept
-    )
+    laws = (ZipfKeys(repeated, float(exponent)) for exponent in np.arange(0.3, 3.0, 0.02))
+    law = next(law for law in laws if law.share(1) >= first_share * messages / kept)
     keys = law.draw(messages)
     places = np.random.default_rng(0).permutation(messages)[:once]
     keys[places] = repeated + np.arange(once)

@@ -87,7 +87,7 @@ def systems_for(messages: int) -> dict[str, Grouping]:
 def size_of(scale: Scale) -> Size:
     return scale.pick(
         Size(skews=SKEWS, instances=INSTANCES),
-        Size(messages=100_000, batches=4, skews=SKEWS, instances=(16, 64, 128)),
+        Size(messages=400_000, batches=4, skews=SKEWS, instances=(16, 64, 128)),
     )
 
 

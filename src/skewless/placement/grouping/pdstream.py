@@ -79,18 +79,19 @@ class PdStream(Grouping):
     - `length_factor`: a longer window sees rarer keys as hot, and takes more memory: N·n places
       for candidates are set aside.
     - `expected`: closer to 1 means more candidates, better balance and more splitting. The paper
-      has 0.99, or 0.999 in its text. "auto" goes up and down a ladder of expectations while the
-      stream runs (see `expectation`): about as even as the highest, about as few splits as the
-      lowest that is even.
+      has 0.99, or 0.999 in its text. The default of 0.9 is as even on Zipf streams and splits
+      less. "auto" goes up and down a ladder of expectations while the stream runs (see
+      `expectation`): as even within a tuple or two, with a replication factor at most 1 % above
+      that of the best fixed one, and far below it where keys are most skewed.
     - `epsilon`: how precisely probabilities are searched for.
-
     - `count_arriving`: whether n_k has the arriving tuple in it. The paper's figure 3 says so; its
-      algorithm looks n_k up before it adds the key, and only so (with 0.99) do its replication
+      algorithm looks n_k up before it adds the key, and only so, with 0.99, do its replication
       factors come out.
 
-    Readings of the paper: the window no longer counts the tuple that leaves; if any least loaded instance is a candidate already, none is added. Instead of a traversal of
-    the window there is a counter per key in it, and the least loaded candidate is known by a mark
-    (`least_loaded`), so the cost of a tuple does not grow with the number of instances.
+    Readings of the paper: the window no longer counts the tuple that leaves; if any least loaded
+    instance is a candidate already, none is added. Instead of a traversal of the window there is
+    a counter per key in it, and the least loaded candidate is known by a mark (`least_loaded`),
+    so the cost of a tuple does not grow with the number of instances.
 
     >>> PdStream().build(8).assign(np.full(8, 7)).tolist()
     [6, 7, 6, 7, 0, 1, 0, 1]
@@ -214,6 +215,26 @@ def probability_table(window: int, expected: float = 0.99, epsilon: float = 1e-4
 
 
 @_kernel
+def _at_least(log_ways: Floats, least: int, p: float) -> float:
+    """The binomial tail P(X ≥ least), summed away from the mode until nothing is added any more:
+    upwards, or downwards to what is missing from 1. Each term follows from the one before."""
+    window, odds = len(log_ways) - 1, p / (1 - p)
+    upwards = least > window * p
+    k = least if upwards else least - 1
+    term = np.exp(log_ways[k] + k * np.log(p) + (window - k) * np.log1p(-p))
+    total = 0.0
+    while term > 1e-18:
+        total += term
+        if upwards:
+            term *= (window - k) / (k + 1) * odds
+            k += 1
+        else:
+            term *= k / (window - k + 1) / odds
+            k -= 1
+    return total if upwards else 1 - total
+
+
+@_kernel
 def _search_probabilities(log_ways: Floats, expected: float, epsilon: float) -> Floats:
     window = len(log_ways) - 1
     table = np.empty(window)
@@ -221,11 +242,7 @@ def _search_probabilities(log_ways: Floats, expected: float, epsilon: float) -> 
         lower, upper, middle = 0.0, 1.0, 0.5
         while upper - lower > epsilon:
             middle = (upper + lower) / 2
-            log_hit, log_miss = np.log(middle), np.log1p(-middle)
-            at_least = 0.0
-            for k in range(least, window + 1):
-                at_least += np.exp(log_ways[k] + k * log_hit + (window - k) * log_miss)
-            if at_least < expected:
+            if _at_least(log_ways, least, middle) < expected:
                 lower = middle
             else:
                 upper = middle
