@@ -41,7 +41,7 @@ def drawn(skew: float, size: Size) -> list[Hashes]:
 
 
 def choices(scale: Scale) -> list[Choice]:
-    size = Size(messages=scale.pick(2_000_000, 50_000), batches=4)
+    size = Size(messages=scale.pick(1_000_000, 50_000), batches=4)
     found = []
     for skew in scale.pick(SKEWS, (1.0, 2.0)):
         batches = drawn(skew, size)
@@ -157,7 +157,7 @@ def once_sheet(scale: Scale) -> Sheet:
 def experiment(scale: Scale) -> Experiment:
     setting = (
         "Zipf streams as in fig. 8, seed 0; the first table with "
-        f"{scale.pick('2,000,000', '50,000')} messages, where balance in tuples is as with 10 M. "
+        f"{scale.pick('1,000,000', '50,000')} messages, where balance in tuples is as with 10 M. "
         "“auto” is our answer to the paper's future work, a threshold that adapts."
     )
     sheets = (

@@ -118,7 +118,7 @@ def _contestants(stream: str, size: Size) -> Iterator[tuple[str, Grouping, int]]
     dalton: dict[str, Grouping] = {"Dalton": Dalton()} if both else {}
     systems = systems_for(size.messages) | dalton | DEFAULTS
     for (name, grouping), instances in product(systems.items(), size.instances):
-        if both or name in SYSTEMS or instances in (min(size.instances), max(size.instances)):
+        if both or name in SYSTEMS or instances == max(size.instances):
             yield name, grouping, instances
 
 

@@ -271,7 +271,9 @@ def rows_of_tasks(driver: AggregateDriver) -> list[int]:
     return [sum(loads_of(driver, label_of(task))) for task in (0, 1)]
 
 
-@pytest.mark.parametrize("grouping", [PdStream(), PKG(), ShuffleGrouping()], ids=repr)
+@pytest.mark.parametrize(
+    "grouping", [PdStream(), PdStream(expected="auto"), PKG(), ShuffleGrouping()], ids=repr
+)
 def test_every_task_goes_on_with_its_grouper(grouping: Grouping, tmp_path: Path) -> None:
     spec = a_spec()
     driver = AggregateDriver(tmp_path, spec, Setup(grouping, 2))

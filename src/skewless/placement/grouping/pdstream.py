@@ -36,8 +36,6 @@ Floats = npt.NDArray[np.float64]
 
 _kernel = numba.njit(cache=True, nogil=True)
 
-_FIXED = np.zeros(0, np.int64)  # in place of a control: the one row of limits is it
-
 
 class _Window(NamedTuple):
     """The last keys of the stream, in a ring, and how often each is in it. `rows` has the counter
@@ -156,18 +154,18 @@ class PdStream(Grouping):
         return np.concatenate([[0], np.floor(estimates * instances)]).astype(np.int64)
 
     def _route(self, state: State, keys: UInts, targets: Targets) -> None:
-        _route_by_popularity(
-            keys,
-            targets,
-            state["loads"],
-            state["salts"],
-            np.atleast_2d(state["limits"]),
-            state.get("control", _FIXED),
-            0 if self.count_arriving else 1,
-            state["mark"],
-            _Window.of(state),
-            Candidates.of(state),
-        )
+        uncounted = 0 if self.count_arriving else 1
+        loads, choices, mark = state["loads"], state["salts"], state["mark"]
+        window, candidates, limits = _Window.of(state), Candidates.of(state), state["limits"]
+        if self.expected == "auto":
+            _route_adapting(
+                keys, targets, loads, choices, limits, state["control"], uncounted, mark, window,
+                candidates,
+            )  # fmt: skip
+        else:
+            _route_by_popularity(
+                keys, targets, loads, choices, limits, uncounted, mark, window, candidates
+            )
 
 
 class PdStreamGrouper(Grouper):
@@ -292,15 +290,14 @@ def _route_by_popularity(
     targets: Targets,
     loads: Ints,
     salts: UInts,
-    ladder: Ints,
-    control: Ints,
+    limits: Ints,
     uncounted: int,
     mark: Ints,
     window: _Window,
     candidates: Candidates,
-) -> None:
-    n, adapts = len(loads), len(control) > 0
-    limits = ladder[control[RUNG] if adapts else 0]
+) -> int:
+    """How many candidates were added."""
+    n, added = len(loads), 0
     ring, seen, used, keys, rows, free_rows, counts = window
     sizes, marks, members = candidates
     for i in range(len(stream)):
@@ -323,11 +320,34 @@ def _route_by_popularity(
                 if loads[least] < loads[target]:
                     add_member(loads, members[row], sizes[row], marks[row], least)
                     sizes[row] += 1
+                    added += 1
                     target = least
-                    if adapts:
-                        control[SPLITS] += 1
         targets[i] = target
         loads[target] += 1
-        if adapts and seen[0] % len(ring) == 0:
+    return added
+
+
+@_kernel
+def _route_adapting(
+    stream: UInts,
+    targets: Targets,
+    loads: Ints,
+    salts: UInts,
+    ladder: Ints,
+    control: Ints,
+    uncounted: int,
+    mark: Ints,
+    window: _Window,
+    candidates: Candidates,
+) -> None:
+    """The same, with a look at the loads whenever a window's tuples have gone by."""
+    ring, seen, begin = window.ring, window.seen, 0
+    while begin < len(stream):
+        end = min(len(stream), begin + len(ring) - seen[0] % len(ring))
+        control[SPLITS] += _route_by_popularity(
+            stream[begin:end], targets[begin:end], loads, salts, ladder[control[RUNG]], uncounted,
+            mark, window, candidates,
+        )  # fmt: skip
+        if seen[0] % len(ring) == 0:
             adapt(control, loads, seen[0], len(ring))
-            limits = ladder[control[RUNG]]
+        begin = end
