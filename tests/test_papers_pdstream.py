@@ -11,8 +11,8 @@ import pytest
 from benchmarks.grouping import DS, HT, Run, hashed
 from benchmarks.papers import pdstream
 from benchmarks.papers import pdstream_application as application
-from benchmarks.papers import pdstream_cluster as cluster
 from benchmarks.papers import pdstream_costs as costs
+from benchmarks.papers import pdstream_queues as queues
 from benchmarks.papers.__main__ import measured
 from benchmarks.papers.model import Scale
 from benchmarks.papers.pdstream_expected import Choice, once_only
@@ -107,8 +107,8 @@ def test_auto_is_compared_with_the_best_that_is_even() -> None:
 # The virtual clock ------------------------------------------------------------------------------
 
 
-def routed(targets: list[int], keys: list[int], instances: int) -> cluster.Routed:
-    return cluster.Routed(hashed(np.array(keys, np.int64)), np.array(targets, np.int32), instances)
+def routed(targets: list[int], keys: list[int], instances: int) -> queues.Routed:
+    return queues.Routed(hashed(np.array(keys, np.int64)), np.array(targets, np.int32), instances)
 
 
 def test_a_partial_result_is_made_by_the_first_tuple_of_a_key_on_an_instance() -> None:
@@ -117,14 +117,15 @@ def test_a_partial_result_is_made_by_the_first_tuple_of_a_key_on_an_instance() -
 
 
 def test_every_window_makes_its_partial_results_anew(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "WINDOW", 2)
+    monkeypatch.setattr(queues, "WINDOW", 2)
     assert routed([0] * 5, [7] * 5, 1).makes_partial.tolist() == [True, False, True, False, True]
 
 
 def test_throughput_is_that_of_the_busiest_queue() -> None:
     tuples = routed([0, 0, 0, 1], [1, 2, 3, 4], 2)
-    assert tuples.throughput(cluster.Prices(10.0, 0.0)) == pytest.approx(1000 * 4 / 30)
-    dear = tuples.throughput(cluster.Prices(10.0, 100.0))
+    assert tuples.throughput(queues.Prices(10.0, 0.0)) == pytest.approx(1000 * 4 / 30)
+    dear = tuples.throughput(queues.Prices(10.0, 100.0))
+    assert tuples.throughput(queues.Prices(10.0, 0.0), slice(2, 4)) == pytest.approx(200)
     most = int(np.bincount(tuples.aggregators, minlength=4).max())
     assert dear == pytest.approx(1000 * 4 / (100 * most))
 
@@ -132,14 +133,14 @@ def test_throughput_is_that_of_the_busiest_queue() -> None:
 def test_queues_wait_as_theory_says() -> None:
     """One queue is M/M/1: service over what is left of its time; and a saturated one has none."""
     tuples = routed([0] * 200_000, [1] * 200_000, 1)
-    found = cluster.latencies(tuples, cluster.Prices(10.0, 0.0), rate=60.0)
+    found = queues.latencies(tuples, queues.Prices(10.0, 0.0), rate=60.0)
     assert found is not None
     assert found.mean() == pytest.approx(25.0, rel=0.05)
-    assert cluster.latencies(tuples, cluster.Prices(10.0, 0.0), rate=99.0) is None
+    assert queues.latencies(tuples, queues.Prices(10.0, 0.0), rate=99.0) is None
 
 
 def test_tuples_are_served_in_order() -> None:
-    done = cluster._through_queues(
+    done = queues._through_queues(
         np.array([0.0, 1.0, 1.5]), np.array([0, 0, 1]), np.array([5.0, 2.0, 1.0]), 2
     )
     assert done.tolist() == [5.0, 7.0, 2.5]

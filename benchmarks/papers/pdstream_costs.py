@@ -10,7 +10,8 @@ import numpy as np
 
 from benchmarks.grouping import DS, HT, Hashes, Targets
 from benchmarks.papers.model import Experiment, Item, Plot, Scale, Sheet, Verdict, closeness, worst
-from benchmarks.papers.pdstream_cluster import FEWEST, MOST, WINDOW, Routed
+from benchmarks.papers.pdstream_cluster import FEWEST, MOST
+from benchmarks.papers.pdstream_queues import WINDOW, Routed
 from benchmarks.papers.pdstream_streams import (
     AUTO,
     BATCH_AWARE,
@@ -42,8 +43,8 @@ TIME_SAVED = {
 def state_kb(swept: Swept, where: Where) -> float:
     """The partial states of one window on all instances, and the grouper's own memory."""
     found = swept.runs[where]
-    window = Routed(swept.last[where.stream], found.last, where.instances).part(0, WINDOW)
-    entries = int(window.makes_partial.sum())
+    routed = Routed(swept.last[where.stream], found.last, where.instances)
+    entries = int(routed.makes_partial[:WINDOW].sum())
     return (entries * ENTRY_BYTES + found.memory_bytes) / 1e3
 
 
