@@ -85,6 +85,7 @@ def groups(a: DataFrame, b: DataFrame) -> sk.Aggregated:
     named: dict[str, str] = {"n": "count"}
     sk.aggregate(a, by, aggs, time="at", window=("10 minutes", timedelta(minutes=1)))
     sk.aggregate(a, [], named, strategy=sk.PKG())
+    sk.aggregate(a, by, named, strategy=sk.PdStream(expected="auto", count_arriving=False))
     sk.aggregate(a, "k", {"squares": (SumOfSquares(), "x")}, grouping="auto")
     joined = sk.join(a, b, "k", time="at", within="1 minute")
     joined.groupBy(by, time="at", window=timedelta(minutes=1)).agg(aggs)
@@ -141,6 +142,7 @@ sk.aggregate(a, 3, {"n": "count"})  # wrong
 sk.aggregate(a, "k", ["count"])  # wrong
 sk.aggregate(a, "k", {"n": "count"}, grouping="foo")  # wrong
 sk.aggregate(a, "k", {"n": "count"}, strategy=sk.Hash())  # wrong
+sk.aggregate(a, "k", {"n": "count"}, strategy=sk.PdStream(expected="high"))  # wrong
 sk.aggregate(a, "k", {"n": "count"}, window=5)  # wrong
 sk.deduplicate(a, "k", time="at", within=5)  # wrong
 sk.deduplicate(a, "k", time=3, within="1 minute")  # wrong

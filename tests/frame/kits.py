@@ -123,7 +123,7 @@ def windows_of(source: str, key: str, time: str, value: str) -> str:
 
 GROUPED: tuple[tuple[Grouping, int], ...] = (
     (BatchAware(), 2),
-    (PdStream(), 3),
+    (PdStream(expected="auto"), 3),
     (ShuffleGrouping(), 4),
 )
 

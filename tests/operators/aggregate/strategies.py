@@ -90,6 +90,7 @@ GROUPINGS = st.sampled_from(
         BatchAware(),
         BatchAware(least=1, tracked=3),
         PdStream(),
+        PdStream(expected="auto"),
         PKG(),
         DChoices(),
         WChoices(),

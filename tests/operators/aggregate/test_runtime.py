@@ -271,7 +271,9 @@ def rows_of_tasks(driver: AggregateDriver) -> list[int]:
     return [sum(loads_of(driver, label_of(task))) for task in (0, 1)]
 
 
-@pytest.mark.parametrize("grouping", [PdStream(), PKG(), ShuffleGrouping()], ids=repr)
+@pytest.mark.parametrize(
+    "grouping", [PdStream(), PdStream(expected="auto"), PKG(), ShuffleGrouping()], ids=repr
+)
 def test_every_task_goes_on_with_its_grouper(grouping: Grouping, tmp_path: Path) -> None:
     spec = a_spec()
     driver = AggregateDriver(tmp_path, spec, Setup(grouping, 2))
@@ -292,6 +294,20 @@ def test_every_task_goes_on_with_its_grouper(grouping: Grouping, tmp_path: Path)
     driver.reopen(Setup(KeyGrouping(), 3))
     driver.run(4, both[:1])
     assert driver.labels == [label_of(0)]
+
+
+def test_a_restart_changes_nothing_that_a_grouper_knows(tmp_path: Path) -> None:
+    """Down to the rung that "auto" is on, and how long it has been there."""
+    spec, setup = a_spec(), Setup(PdStream(expected="auto"), 3)
+    steady, restarted = (AggregateDriver(tmp_path / name, spec, setup) for name in "ab")
+    for number in range(6):
+        rows = [task(spec, *((k * k % (5 + number), 1) for k in range(60)))]
+        steady.run(number, rows)
+        restarted.run(number, rows)
+        restarted.reopen()
+        one, other = (driver.grouper(label_of(0)) for driver in (steady, restarted))
+        assert one.snapshot() == other.snapshot()
+    assert sum(one.loads) == 6 * 60
 
 
 def test_the_driver_plans_a_batch_for_all_tasks(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Iterable
 from fractions import Fraction
+from functools import cache
 from math import ceil, comb
 
 WORD = (1 << 64) - 1
@@ -82,6 +83,7 @@ def binomial_tail(window: int, least: int, p: float) -> float:
     return sum(comb(window, k) * p**k * (1 - p) ** (window - k) for k in range(least, window + 1))
 
 
+@cache
 def estimate(window: int, least: int, expected: float, epsilon: float) -> float:
     lower, upper, middle = 0.0, 1.0, 0.5
     while upper - lower > epsilon:
@@ -97,16 +99,23 @@ class Popularity(Reference):
     """Algorithm 2 of the Pd-Stream paper, with a window that is traversed."""
 
     def __init__(
-        self, instances: int, seed: int = 0, factor: int = 4, expected: float = 0.9
+        self,
+        instances: int,
+        seed: int = 0,
+        factor: int = 4,
+        expected: float = 0.9,
+        itself: bool = True,
     ) -> None:
         super().__init__(instances, seed)
+        self.itself = itself
         self.length = max(1, factor * instances // 2)
         self.window: deque[int] = deque()
         self.routing_table: dict[int, list[int]] = {}
-        self.limits = {
-            n_k: int(estimate(self.length, n_k, expected, 1e-4) * instances)
-            for n_k in range(1, self.length + 1)
-        }
+        self.expected = expected
+        self.added = 0
+
+    def limit(self, n_k: int) -> int:
+        return int(estimate(self.length, n_k, self.expected, 1e-4) * self.n)
 
     def target(self, key: int) -> int:
         self.window.append(key)
@@ -114,15 +123,47 @@ class Popularity(Reference):
             tail = self.window.popleft()
             if tail not in self.window:
                 self.routing_table.pop(tail, None)
-        n_k = self.window.count(key)
-        if n_k == 1:
+        n_k = self.window.count(key) - (not self.itself)
+        if n_k <= 1:
             return self.least(self.two(key))
         candidates = self.routing_table.setdefault(key, list(dict.fromkeys(self.two(key))))
         lowest = min(self.loads)
         recorded = any(self.loads[place] == lowest for place in candidates)
-        if self.limits[n_k] > len(candidates) and not recorded:
+        if not recorded and self.limit(n_k) > len(candidates):
             candidates.append(self.loads.index(lowest))
+            self.added += 1
         return self.least(candidates)
+
+
+class AdaptivePopularity(Popularity):
+    """The same, with an expectation that follows the loads: a look after every window's tuples."""
+
+    ladder = (0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.95, 0.99, 0.999)
+
+    def __init__(self, instances: int, seed: int = 0) -> None:
+        super().__init__(instances, seed)
+        self.calm, self.needed, self.before, self.went_down = 0, 16, Fraction(0), False
+
+    def sent(self, key: int, target: int) -> None:
+        if sum(self.loads) % self.length:
+            return
+        ahead = max(self.loads) - Fraction(sum(self.loads), self.n)
+        falling, self.before = ahead < self.before, ahead
+        rung = self.ladder.index(self.expected)
+        if ahead <= Fraction(3 * self.length, 2 * self.n):
+            self.calm += 1
+            if self.calm >= self.needed and self.added and rung:
+                self._step(rung - 1)
+        elif falling:
+            self.calm = 0
+        else:
+            if self.went_down:
+                self.needed = min(2 * self.needed, 1024)
+            self._step(min(rung + 1, len(self.ladder) - 1), down=False)
+
+    def _step(self, rung: int, down: bool = True) -> None:
+        self.expected, self.went_down = self.ladder[rung], down
+        self.calm = self.added = 0
 
 
 class SpaceSaving:

@@ -17,6 +17,7 @@ CONFIGURATIONS = [grouping() for grouping in GROUPINGS] + [
     BatchAware(tracked=3, least=1, tolerance=0.0),
     DChoices(threshold=0.2, counters=3, refresh=7),
     PdStream(length_factor=1, expected=0.99),
+    PdStream(length_factor=1, expected="auto"),
     WChoices(threshold=0.3, counters=2),
 ]
 INSTANCES = st.integers(1, 5) | st.integers(1, 40)

@@ -210,6 +210,8 @@ BAD = [
     (PdStream, "length_factor", 1.5),
     (PdStream, "expected", 0),
     (PdStream, "expected", 1.0),
+    (PdStream, "expected", "high"),
+    (PdStream, "expected", True),
     (PdStream, "epsilon", -1),
     (PdStream, "epsilon", "0.1"),
     (WChoices, "threshold", 0.0),

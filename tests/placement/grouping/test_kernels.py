@@ -34,6 +34,8 @@ PAIRS = {
     "pdstream": (PdStream(), plain.Popularity, {}),
     "pdstream 0.99": (PdStream(expected=0.99), plain.Popularity, {"expected": 0.99}),
     "pdstream short": (PdStream(length_factor=1), plain.Popularity, {"factor": 1}),
+    "pdstream before": (PdStream(count_arriving=False), plain.Popularity, {"itself": False}),
+    "pdstream auto": (PdStream(expected="auto"), plain.AdaptivePopularity, {}),
     "wchoices": (WChoices(), plain.Anywhere, {}),
     "wchoices small": (WChoices(**SMALL), plain.Anywhere, SMALL),
     "dchoices": (DChoices(), plain.SomeChoices, {}),

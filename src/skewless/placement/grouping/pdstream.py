@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import lgamma
-from typing import NamedTuple, cast
+from typing import Literal, NamedTuple, cast
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
+from skewless.errors import ArgumentError
 from skewless.placement.grouping.base import (
     Grouper,
     Grouping,
@@ -20,6 +21,7 @@ from skewless.placement.grouping.base import (
     between,
     whole,
 )
+from skewless.placement.grouping.expectation import RUNG, RUNGS, SPLITS, adapt, fresh_control
 from skewless.placement.grouping.hash_table import FREE, capacity_for, place_of, remove
 from skewless.placement.grouping.hashing import choice, salts
 from skewless.placement.grouping.least_loaded import (
@@ -75,27 +77,40 @@ class PdStream(Grouping):
     - `length_factor`: a longer window sees rarer keys as hot, and takes more memory: N·n places
       for candidates are set aside.
     - `expected`: closer to 1 means more candidates, better balance and more splitting. The paper
-      has 0.99, or 0.999 in its text. The default is 0.9: with 10 M Zipf keys and 128 instances
-      it is as even, and splits less (a replication factor of 1.57 for 1.95 at exponent 2).
+      has 0.99, or 0.999 in its text. The default of 0.9 is as even on Zipf streams and splits
+      less. "auto" goes up and down a ladder of expectations while the stream runs (see
+      `expectation`): as even within a tuple or two, with a replication factor at most 1 % above
+      that of the best fixed one, and far below it where keys are most skewed.
     - `epsilon`: how precisely probabilities are searched for.
+    - `count_arriving`: whether n_k has the arriving tuple in it. The paper's figure 3 says so; its
+      algorithm looks n_k up before it adds the key, and only so, with 0.99, do its replication
+      factors come out.
 
-    Readings of the paper: the window counts the arriving tuple and no longer the one that leaves;
-    if any least loaded instance is a candidate already, none is added. Instead of a traversal of
-    the window there is a counter per key in it, and the least loaded candidate is known by a mark
-    (`least_loaded`), so the cost of a tuple does not grow with the number of instances.
+    Readings of the paper: the window no longer counts the tuple that leaves; if any least loaded
+    instance is a candidate already, none is added. Instead of a traversal of the window there is
+    a counter per key in it, and the least loaded candidate is known by a mark (`least_loaded`),
+    so the cost of a tuple does not grow with the number of instances.
 
     >>> PdStream().build(8).assign(np.full(8, 7)).tolist()
     [6, 7, 6, 7, 0, 1, 0, 1]
     """
 
     length_factor: int = 4
-    expected: float = 0.9
+    expected: float | Literal["auto"] = 0.9
     epsilon: float = 1e-4
+    count_arriving: bool = True
 
     def __post_init__(self) -> None:
         whole("length_factor", self.length_factor, 1)
-        between("expected", self.expected, 0, 1)
+        if isinstance(self.expected, str):
+            if self.expected != "auto":
+                accepted = 'a number above 0 and below 1, or "auto"'
+                raise ArgumentError("expected", self.expected, accepted)
+        else:
+            between("expected", self.expected, 0, 1)
         between("epsilon", self.epsilon, 0, 1)
+        if not isinstance(self.count_arriving, bool):
+            raise ArgumentError("count_arriving", self.count_arriving, "True or False")
 
     def window(self, instances: int) -> int:
         """The number N of tuples that the sampling window holds."""
@@ -112,11 +127,10 @@ class PdStream(Grouping):
 
     def _fresh(self, instances: int, seed: int) -> State:
         window = self.window(instances)
-        estimates = probability_table(window, self.expected, self.epsilon)
         places = capacity_for(window + 1)
         return {
             "salts": salts(seed, 2),
-            "limits": np.concatenate([[0], np.floor(estimates * instances)]).astype(np.int64),
+            **self._fresh_limits(window, instances),
             "mark": np.zeros(2, np.int64),
             "window": np.zeros(window, np.uint64),
             "seen": np.zeros(1, np.int64),
@@ -128,21 +142,42 @@ class PdStream(Grouping):
             **Candidates.fresh(window + 1, instances),
         }
 
+    def _fresh_limits(self, window: int, instances: int) -> State:
+        """⌊p̂(n_k)·n⌋ for n_k = 0 … N; with "auto" a row for every rung of the ladder."""
+        if self.expected == "auto":
+            rows = [self._limits(window, instances, rung) for rung in RUNGS]
+            return {"limits": np.stack(rows), "control": fresh_control()}
+        return {"limits": self._limits(window, instances, self.expected)}
+
+    def _limits(self, window: int, instances: int, expected: float) -> Ints:
+        estimates = probability_table(window, expected, self.epsilon)
+        return np.concatenate([[0], np.floor(estimates * instances)]).astype(np.int64)
+
     def _route(self, state: State, keys: UInts, targets: Targets) -> None:
-        _route_by_popularity(
-            keys,
-            targets,
-            state["loads"],
-            state["salts"],
-            state["limits"],
-            state["mark"],
-            _Window.of(state),
-            Candidates.of(state),
-        )
+        uncounted = 0 if self.count_arriving else 1
+        loads, choices, mark = state["loads"], state["salts"], state["mark"]
+        window, candidates, limits = _Window.of(state), Candidates.of(state), state["limits"]
+        if self.expected == "auto":
+            _route_adapting(
+                keys, targets, loads, choices, limits, state["control"], uncounted, mark, window,
+                candidates,
+            )  # fmt: skip
+        else:
+            _route_by_popularity(
+                keys, targets, loads, choices, limits, uncounted, mark, window, candidates
+            )
 
 
 class PdStreamGrouper(Grouper):
-    """A grouper that lets its routing table be seen."""
+    """A grouper that lets its routing table be seen, and what it expects."""
+
+    @property
+    def expected(self) -> float:
+        """The expected probability, as it is at present."""
+        configured = cast(PdStream, self.grouping).expected
+        if configured == "auto":
+            return RUNGS[int(self._state["control"][RUNG])]
+        return configured
 
     @property
     def routing_table(self) -> dict[int, list[int]]:
@@ -178,6 +213,26 @@ def probability_table(window: int, expected: float = 0.99, epsilon: float = 1e-4
 
 
 @_kernel
+def _at_least(log_ways: Floats, least: int, p: float) -> float:
+    """The binomial tail P(X ≥ least), summed away from the mode until nothing is added any more:
+    upwards, or downwards to what is missing from 1. Each term follows from the one before."""
+    window, odds = len(log_ways) - 1, p / (1 - p)
+    upwards = least > window * p
+    k = least if upwards else least - 1
+    term = np.exp(log_ways[k] + k * np.log(p) + (window - k) * np.log1p(-p))
+    total = 0.0
+    while term > 1e-18:
+        total += term
+        if upwards:
+            term *= (window - k) / (k + 1) * odds
+            k += 1
+        else:
+            term *= k / (window - k + 1) / odds
+            k -= 1
+    return total if upwards else 1 - total
+
+
+@_kernel
 def _search_probabilities(log_ways: Floats, expected: float, epsilon: float) -> Floats:
     window = len(log_ways) - 1
     table = np.empty(window)
@@ -185,11 +240,7 @@ def _search_probabilities(log_ways: Floats, expected: float, epsilon: float) -> 
         lower, upper, middle = 0.0, 1.0, 0.5
         while upper - lower > epsilon:
             middle = (upper + lower) / 2
-            log_hit, log_miss = np.log(middle), np.log1p(-middle)
-            at_least = 0.0
-            for k in range(least, window + 1):
-                at_least += np.exp(log_ways[k] + k * log_hit + (window - k) * log_miss)
-            if at_least < expected:
+            if _at_least(log_ways, least, middle) < expected:
                 lower = middle
             else:
                 upper = middle
@@ -240,17 +291,20 @@ def _route_by_popularity(
     loads: Ints,
     salts: UInts,
     limits: Ints,
+    uncounted: int,
     mark: Ints,
     window: _Window,
     candidates: Candidates,
-) -> None:
-    n = len(loads)
+) -> int:
+    """How many candidates were added."""
+    n, added = len(loads), 0
     ring, seen, used, keys, rows, free_rows, counts = window
     sizes, marks, members = candidates
     for i in range(len(stream)):
         key = stream[i]
         row = _slide(key, ring, seen, used, keys, rows, free_rows, counts, sizes)
-        if counts[row] == 1:
+        popularity = counts[row] - uncounted
+        if popularity <= 1:
             target = less_loaded_of_two(key, loads, salts)
         else:
             if sizes[row] == 0:
@@ -261,11 +315,39 @@ def _route_by_popularity(
                     add_member(loads, members[row], 1, marks[row], second)
                     sizes[row] = 2
             target = least_member(loads, members[row], sizes[row], marks[row])
-            if limits[counts[row]] > sizes[row]:
+            if limits[popularity] > sizes[row]:
                 least = least_loaded(loads, mark)
                 if loads[least] < loads[target]:
                     add_member(loads, members[row], sizes[row], marks[row], least)
                     sizes[row] += 1
+                    added += 1
                     target = least
         targets[i] = target
         loads[target] += 1
+    return added
+
+
+@_kernel
+def _route_adapting(
+    stream: UInts,
+    targets: Targets,
+    loads: Ints,
+    salts: UInts,
+    ladder: Ints,
+    control: Ints,
+    uncounted: int,
+    mark: Ints,
+    window: _Window,
+    candidates: Candidates,
+) -> None:
+    """The same, with a look at the loads whenever a window's tuples have gone by."""
+    ring, seen, begin = window.ring, window.seen, 0
+    while begin < len(stream):
+        end = min(len(stream), begin + len(ring) - seen[0] % len(ring))
+        control[SPLITS] += _route_by_popularity(
+            stream[begin:end], targets[begin:end], loads, salts, ladder[control[RUNG]], uncounted,
+            mark, window, candidates,
+        )  # fmt: skip
+        if seen[0] % len(ring) == 0:
+            adapt(control, loads, seen[0], len(ring))
+        begin = end
