@@ -158,8 +158,7 @@ class BatchFigures:
     whole_ms: Floats
     total_s: float
     shipped: int
-    comparisons: int
-    on_the_way: int
+    compared: npt.NDArray[np.int64]  # by step and instance
     intermediates: int
     intermediate_bytes: int
     state_bytes: int
@@ -174,6 +173,21 @@ class BatchFigures:
         """The time of the busiest instance in all steps: who works in one step only may work on
         the next batch meanwhile, so this is what bounds the rate."""
         return float(self.work_ms.sum(axis=0).max())
+
+    @property
+    def comparisons(self) -> int:
+        return int(self.compared.sum())
+
+    @property
+    def on_the_way(self) -> int:
+        """The comparisons of the busiest instance in each step: the paper's model of latency."""
+        return int(self.compared.max(axis=1).sum())
+
+    @property
+    def busiest_compared(self) -> int:
+        """The comparisons of the busiest instance in all steps: by the same model, what bounds the
+        rate."""
+        return int(self.compared.sum(axis=0).max())
 
     def handed_over(self, shape: str) -> npt.NDArray[np.bool_]:
         """Which triples the paper's TriJoin sends an intermediate result for: those that a new s of
@@ -314,8 +328,7 @@ class CoreRun:
             whole_ms=whole_ms,
             total_s=total_s,
             shipped=report.counters["shipped"],
-            comparisons=sum(r.load.pairs for step in steps for r in step),
-            on_the_way=sum(max(r.load.pairs for r in step) for step in steps),
+            compared=np.array([[report.load.pairs for report in step] for step in steps]),
             intermediates=report.intermediates,
             intermediate_bytes=sum(s.bytes for s in last.segments if s.kind == PACKS),
             state_bytes=report.state_bytes,
