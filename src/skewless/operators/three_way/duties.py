@@ -31,7 +31,7 @@ def members(group: int, instances: int, groups: int) -> int:
 def duties_of(instance: int, instances: int, groups: int, subgroups: int = 1) -> list[Duty]:
     """What an instance holds: group g has the instances g, g + groups, …; if there are fewer
     instances than groups, they have several. With `subgroups` a group is divided once more, by the
-    hash (ContRand): as often as that, if it has so many members.
+    hash: as often as that, if it has so many members.
 
     >>> duties_of(4, 6, groups=3)
     [Duty(group=1, part=Part(share=(1, 2), subgroup=(0, 1)))]

@@ -22,7 +22,7 @@ class Tree(ThreeStrategy):
     - `order`: which two streams are joined first, and which comes last, by the names "r", "s", "t"
       of the first, second and third input. The first two must have a condition. Default: by what
       the conditions allow, in the order of the inputs.
-    - `subgroups`: by the hash of a key, a group is divided into so many (BiStream's ContRand), and
+    - `subgroups`: by the hash of a key, a group is divided into so many (as BiStream can), and
       rows are sent to one subgroup only (of a band: to three at most). 1 sends them to the whole
       group, as TriJoin's paper does; more means less to send and to compare, but a hot key has
       fewer instances.
