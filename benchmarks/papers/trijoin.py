@@ -91,7 +91,7 @@ def over_time(sizes: Sizes) -> Experiment:
     """Figures 2 and 10 to 13."""
     names = (TREE, TRIJOIN, AUTO)
     found = {shape: beside(case, names, sizes.seeds) for shape, case in sizes.base.items()}
-    items = [waiting_item({shape: pair.mean(TREE, waiting_share) for shape, pair in found.items()})]
+    items = [waiting_item({shape: pair.of(TREE, waiting_share) for shape, pair in found.items()})]
     for number, shape, slower, faster in ((10, CYCLE, -63, 7), (12, CHAIN, -45, 15)):
         pair = found[shape]
         items.append(changes_item(
@@ -120,7 +120,7 @@ def over_time(sizes: Sizes) -> Experiment:
 
 def by_comparisons(pair: Beside) -> str:
     """How much more TriJoin could keep up with, if nothing but comparisons cost anything."""
-    tree, tri = (pair.mean(n, lambda f: f.mean("busiest_compared")) for n in (TREE, TRIJOIN))
+    tree, tri = (pair.of(n, lambda f: f.mean("busiest_compared")) for n in (TREE, TRIJOIN))
     return f"{100 * (tree / tri - 1):+.0f} %"
 
 

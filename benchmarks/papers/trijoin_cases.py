@@ -93,12 +93,14 @@ class Beside:
     def names(self) -> Sequence[str]:
         return list(self.runs[0])
 
-    def mean(self, name: str, figure: Figure) -> float:
-        return float(np.mean([figure(run[name]) for run in self.runs]))
+    def of(self, name: str, figure: Figure) -> float:
+        """A contestant's figure over the batches of all seeds."""
+        batches = [batch for run in self.runs for batch in run[name].batches]
+        return figure(replace(self.runs[0][name], batches=batches))
 
     def more(self, figure: Figure, name: str = TRIJOIN, than: str = TREE) -> float:
         """How much more than another's a contestant's figure is, in percent."""
-        return percent(self.mean(name, figure), self.mean(than, figure))
+        return percent(self.of(name, figure), self.of(than, figure))
 
     def spread(self, figure: Figure) -> str:
         """Least and most of the seeds."""

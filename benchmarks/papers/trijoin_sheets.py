@@ -52,7 +52,7 @@ COUNTED = (
 
 
 def _costs(found: Beside, name: str) -> list[str]:
-    return [form.format(found.mean(name, figure)) for form, figure in COSTS.values()]
+    return [form.format(found.of(name, figure)) for form, figure in COSTS.values()]
 
 
 def costs_sheet(found: Mapping[str, Beside]) -> Sheet:
@@ -60,7 +60,7 @@ def costs_sheet(found: Mapping[str, Beside]) -> Sheet:
 
     def told(pair: Beside, name: str) -> list[str]:
         rates = (lambda f: f.rows_per_s_compacting, lambda f: f.rows_per_core_s)
-        return [*_costs(pair, name), *(f"{pair.mean(name, rate):,.0f}" for rate in rates)]
+        return [*_costs(pair, name), *(f"{pair.of(name, rate):,.0f}" for rate in rates)]
 
     rows = [(shape, n, *told(pair, n)) for shape, pair in found.items() for n in pair.names]
     columns = ("", "", *COSTS, "rows/s if it compacts files, too", "rows/s of one core for all")
@@ -111,10 +111,10 @@ def network_sheet(found: Mapping[str, Beside]) -> Sheet:
     for net_ms in NET_MS:
         cells = [f"{net_ms:g}"]
         for pair in found.values():
-            tri = pair.mean(TRIJOIN, _networked(net_ms, tree=False))
-            tree = pair.mean(TREE, _networked(net_ms, tree=True))
+            tri = pair.of(TRIJOIN, _networked(net_ms, tree=False))
+            tree = pair.of(TREE, _networked(net_ms, tree=True))
             cells.append(f"{percent(tri, tree):+.0f} %")
-        cells += [f"{pair.mean(TREE, _waiting(net_ms)):.0f} %" for pair in found.values()]
+        cells += [f"{pair.of(TREE, _waiting(net_ms)):.0f} %" for pair in found.values()]
         rows.append(tuple(cells))
     title = (
         "Sensitivity: if handing intermediate results over took so many ms (T_net; on Spark, where "
@@ -135,8 +135,8 @@ def _waiting(net_ms: float) -> Figure:
 def signals_sheet(found: Mapping[str, Beside], title: str = "") -> Sheet:
     rows = []
     for label, pair in found.items():
-        tri, tree = (pair.mean(name, with_waiting) for name in (TRIJOIN, TREE))
-        late = pair.mean(TREE, with_two_signals)
+        tri, tree = (pair.of(name, with_waiting) for name in (TRIJOIN, TREE))
+        late = pair.of(TREE, with_two_signals)
         rows.append((label, f"{tri:.0f}", f"{tree:.0f}", f"{percent(tri, tree):+.0f} %",
                      f"{late:.0f}", f"{percent(tri, late):+.0f} %"))  # fmt: skip
     title += (
@@ -151,8 +151,8 @@ def signals_sheet(found: Mapping[str, Beside], title: str = "") -> Sheet:
 def packs_sheet(found: By) -> Sheet:
     """How much packing saves depends on how many partners a row has."""
     rows = tuple(
-        (shape, f"{_cells(pair):,}", f"{pair.mean(PAIR, _pairs_per_row):.1f}",
-         f"{pair.mean(PAIR, held):,.0f}", f"{pair.mean(TRIJOIN, held):,.0f}",
+        (shape, f"{_cells(pair):,}", f"{pair.of(PAIR, _pairs_per_row):.1f}",
+         f"{pair.of(PAIR, held):,.0f}", f"{pair.of(TRIJOIN, held):,.0f}",
          f"{pair.more(held, than=PAIR):+.0f} %")
         for shape, by in found.items() for pair in by.values()
     )  # fmt: skip
@@ -202,7 +202,7 @@ def plot_intermediates(found: Mapping[str, Beside]) -> Plot:
 def plot_by(found: By, name: str, varied: str, what: str, *, log_x: bool = False) -> Plot:
     unit, figure = PLOTTED[what]
     lines = {
-        f"{contestant}, {shape}": [(n, pair.mean(contestant, figure)) for n, pair in by.items()]
+        f"{contestant}, {shape}": [(n, pair.of(contestant, figure)) for n, pair in by.items()]
         for shape, by in found.items()
         for contestant in (TREE, TRIJOIN)
     }

@@ -24,7 +24,7 @@ class Tree(ThreeStrategy):
       the conditions allow, in the order of the inputs.
     - `subgroups`: by the hash of a key, a group is divided into so many (as BiStream can), and
       rows are sent to one subgroup only (of a band: to three at most). 1 sends them to the whole
-      group, as TriJoin's paper does; more means less to send and to compare, but a hot key has
+      group, as TriJoin's paper does; more means less to send, but a hot key has
       fewer instances.
     """
 
