@@ -254,6 +254,8 @@ STRATEGY_ERRORS: dict[str, tuple[Any, str, object, str]] = {
     "order: twice": (
         lambda: sk.Tree(("r", "s", "s")), "order", ("r", "s", "s"), '"r", "s" and "t"',
     ),
+    "subgroups: none": (lambda: sk.Tree(subgroups=0), "subgroups", 0, "at least 1"),
+    "subgroups: yes": (lambda: sk.Tree(subgroups=True), "subgroups", True, "whole number"),
     "order: text": (lambda: sk.Tree("rst"), "order", "rst", '"r", "s" and "t"'),
     "order: numbers": (lambda: sk.Tree((0, 1, 2)), "order", (0, 1, 2), '"r", "s" and "t"'),
     "order: other names": (

@@ -131,10 +131,10 @@ def strategies_for(spec: ThreeSpec) -> st.SearchStrategy[ThreeStrategy]:
         for a, b, c in ("rst", "srt", "rts", "trs", "str", "tsr")
         if spec.edge("rst".index(a), "rst".index(b)) is not None
     ]
-    trees = [Tree(), *(Tree(order) for order in orders)]
-    return st.sampled_from([AutoThree(), TriJoin(), TriJoin(packing=False), *trees])
+    trees = st.builds(Tree, st.sampled_from([None, *orders]), st.integers(1, 3))
+    return st.one_of(st.sampled_from([AutoThree(), TriJoin(), TriJoin(packing=False)]), trees)
 
 
 @st.composite
 def setups(draw: st.DrawFn, spec: ThreeSpec) -> Setup:
-    return Setup(draw(strategies_for(spec)), draw(st.integers(1, 7)))
+    return Setup(draw(strategies_for(spec)), draw(st.integers(1, 9)))

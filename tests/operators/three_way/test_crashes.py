@@ -112,7 +112,7 @@ INTERMEDIATE = {
     "chain, TriJoin": (CHAIN, TriJoin()),
     "cycle, TriJoin": (CYCLE, TriJoin()),
     "chain, Tree": (CHAIN, Tree()),
-    "cycle, Tree": (CYCLE, Tree(("t", "s", "r"))),
+    "cycle, Tree": (CYCLE, Tree(("t", "s", "r"), subgroups=2)),
 }
 JOINS: dict[str, tuple[Story, ThreeStrategy]] = {
     "chain, AutoThree": (CHAIN, AutoThree()),

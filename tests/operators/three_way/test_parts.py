@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.arrays.types import FAR_US, KeyColumn, SideSpec
+from skewless.arrays.types import FAR_US, HASH_MAX, KeyColumn, SideSpec
 from skewless.engine.batch import run_batch
 from skewless.engine.executor import InProcessExecutor
 from skewless.engine.instance import StepTask
@@ -30,6 +30,7 @@ from skewless.engine.watermark import EventTimes
 from skewless.operators.pair import JoinSpec
 from skewless.operators.three_way import bindings, packs
 from skewless.operators.three_way.bindings import Bound, Probes, StoredRun, candidates
+from skewless.operators.three_way.duties import duties_of, members
 from skewless.operators.three_way.layout import keep_after_us
 from skewless.operators.three_way.operator import ThreeWayOperator
 from skewless.operators.three_way.packs import PackKind, UnpackedPairs, kinds_of, pack, run_of
@@ -47,7 +48,7 @@ from skewless.operators.three_way.spec import (
 )
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
 from skewless.operators.three_way.tally import Met
-from skewless.operators.three_way.trijoin import duties_of
+from skewless.operators.three_way.trijoin import makers_of, part_of_packs
 from skewless.state.segments import read_segment
 from tests.operators.three_way.driver import Batch, Setup, ThreeDriver
 from tests.operators.three_way.oracle import Pair, Question, answers
@@ -89,17 +90,45 @@ def rows(spec: ThreeSpec, stream: int, times: Sequence[int], *keys: Sequence[int
 # Duties ----------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 200), st.lists(st.integers(0, 300), max_size=8), st.integers(0, 400))
-def test_duties_cover_every_part_of_every_stream_once(
-    instances: int, lengths: list[int], run_cost: int
+HASHES = st.lists(st.integers(0, HASH_MAX), max_size=30).map(sorted)
+
+
+@given(
+    st.integers(1, 60),
+    st.integers(1, 4),
+    st.integers(1, 5),
+    st.lists(HASHES, max_size=5),
+    st.sampled_from([0, 1, 20, 400]),
+)
+def test_duties_cover_every_row_of_every_group_once(
+    instances: int, groups: int, subgroups: int, runs: list[list[int]], run_cost: int
 ) -> None:
-    held: dict[int, Counter[tuple[int, int]]] = {stream: Counter() for stream in STREAMS}
+    held: dict[int, Counter[int]] = {group: Counter() for group in range(groups)}
+    stored = [
+        StoredRun(np.array(hashes, np.uint64), np.zeros(len(hashes), np.int64), [])
+        for hashes in runs
+    ]
     for instance in range(instances):
-        for duty in duties_of(instance, instances):
-            for number, begin, end in cut(duty.share, lengths, run_cost):
-                held[duty.stream].update((number, at) for at in range(begin, end))
-    every = Counter((number, at) for number, length in enumerate(lengths) for at in range(length))
-    assert held == {stream: every for stream in STREAMS}
+        for duty in duties_of(instance, instances, groups, subgroups):
+            mine = [run.of_subgroup(duty.part.subgroup) for run in stored]
+            for number, begin, end in cut(duty.part.share, list(map(len, mine)), run_cost):
+                held[duty.group].update(mine[number].slice(begin, end).hashes.tolist())
+    assert held == {group: Counter(h for run in runs for h in run) for group in range(groups)}
+
+
+@given(st.integers(1, 200), st.sampled_from([CHAIN, OTHER_CHAIN, CYCLE]), st.integers(0, 300))
+def test_packs_of_every_kind_are_held_once(
+    instances: int, shape: Sequence[tuple[int, int]], length: int
+) -> None:
+    _, spec = whole_spec(shape)
+    for kind in kinds_of(spec):
+        held: Counter[int] = Counter()
+        for instance in range(instances):
+            for duty in duties_of(instance, instances, len(STREAMS)):
+                if duty.group in makers_of(spec, kind):
+                    share = part_of_packs(spec, kind, duty, instances).share
+                    held.update(at for _, *ends in cut(share, [length]) for at in range(*ends))
+        assert held == Counter(range(length))
 
 
 @given(
@@ -176,9 +205,10 @@ def test_a_hot_key_is_split_even_if_few_rows_come(tmp_path: Path) -> None:
 
 @given(st.integers(3, 200))
 def test_groups_are_even_and_an_instance_is_in_one(instances: int) -> None:
-    groups = [duties_of(instance, instances) for instance in range(instances)]
+    groups = [duties_of(instance, instances, groups=3) for instance in range(instances)]
     assert all(len(duties) == 1 for duties in groups)
-    sizes = Counter(duties[0].stream for duties in groups)
+    sizes = Counter(duties[0].group for duties in groups)
+    assert sizes == {group: members(group, instances, groups=3) for group in range(3)}
     assert max(sizes.values()) - min(sizes.values()) <= 1
 
 

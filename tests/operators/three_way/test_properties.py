@@ -16,7 +16,7 @@ from skewless.operators.three_way import bindings, reader
 from skewless.operators.three_way.materialization import MaterializationPolicy
 from skewless.operators.three_way.packs import kinds_of
 from skewless.operators.three_way.spec import ThreeSpec
-from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, TriJoin
+from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
 from skewless.state import compaction
 from skewless.state import rewriting as compact
 from tests.operators.three_way.driver import Batch, ThreeDriver
@@ -55,9 +55,12 @@ def run_all(
         driver = ThreeDriver(root, case.spec, setup)
         for number, (batch, answer) in enumerate(zip(batches, expected, strict=True)):
             if restart and number and data.draw(st.booleans()):
-                other = replace(setup, instances=data.draw(st.integers(1, 7)))
+                other = replace(setup, instances=data.draw(st.integers(1, 9)))
                 if isinstance(setup.strategy, TriJoin):
                     other = replace(other, strategy=TriJoin(packing=data.draw(st.booleans())))
+                elif isinstance(setup.strategy, Tree):
+                    subgroups = data.draw(st.integers(1, 3))
+                    other = replace(other, strategy=replace(setup.strategy, subgroups=subgroups))
                 driver.reopen(other)
             outcome = driver.run(number, batch, twice=twice)
             assert outcome.rows == answer.rows, f"batch {number} by {setup}"

@@ -16,6 +16,7 @@ from skewless.arrays.types import FAR_US, Ints, UInts, frozen
 from skewless.operators.three_way.portions import WHOLE, Share, counted, cut
 from skewless.operators.three_way.spec import Edge, ThreeSpec
 from skewless.operators.three_way.tally import Tally
+from skewless.placement.units import slot_bounds
 
 Flags = npt.NDArray[np.bool_]
 
@@ -73,8 +74,21 @@ class StoredRun:
         return [c.take(indices) for c in self.columns], self.times[rows]
 
     def slice(self, begin: int, end: int) -> StoredRun:
+        if end - begin == len(self):
+            return self
         columns = [c.slice(begin, end - begin) for c in self.columns]
         return StoredRun(self.hashes[begin:end], self.times[begin:end], columns, self.floor_us)
+
+    def of_subgroup(self, subgroup: Share) -> StoredRun:
+        return self.slice(*_of_subgroup(self.hashes, subgroup))
+
+
+def _of_subgroup(hashes: UInts, subgroup: Share) -> tuple[int, int]:
+    """Where among sorted hashes those of a subgroup lie: an equal part of all that can be."""
+    number, subgroups = subgroup
+    low, high = slot_bounds(number, number, subgroups)
+    begin = np.searchsorted(hashes, np.uint64(low), side="left")
+    return int(begin), int(np.searchsorted(hashes, np.uint64(high), side="right"))
 
 
 @dataclass(frozen=True)
@@ -104,6 +118,14 @@ def probes_of(bound: Bound, stream: int, edge: Edge) -> Probes:
     order = sort_order(frozen(hashes), frozen(times[rows]))
     hit = np.zeros(len(times), np.bool_)
     return Probes(hashes[order], times[rows][order], rows[order], hit)
+
+
+def reaching(bound: Bound, stream: int, edge: Edge, subgroup: Share) -> Bound:
+    """Of rows that look for partners along an edge, those that may find some in a subgroup."""
+    if subgroup == WHOLE:
+        return bound
+    probes = probes_of(bound, stream, edge)
+    return bound.take(np.unique(probes.rows[slice(*_of_subgroup(probes.hashes, subgroup))]))
 
 
 @dataclass(frozen=True)

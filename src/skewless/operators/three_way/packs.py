@@ -24,6 +24,7 @@ from skewless.operators.three_way.bindings import (
     Candidates,
     StoredRun,
     candidates,
+    extend,
     fitting,
     probes_of,
     together,
@@ -137,6 +138,7 @@ def run_of(rows: Rows) -> StoredRun:
 
 NO_HASHES = np.empty(0, np.uint64)
 PROBED_PACKS = -1  # what is met in packs says nothing about rows of a stream
+NUMBERED = len(STREAMS)  # no stream: the numbers of the packs whose hubs are bound
 
 
 def probe_packs(
@@ -160,6 +162,31 @@ def probe_packs(
                 unpacked = UnpackedPairs.of(spec, kind, run)
                 yield from unpacked.triples(bound, rows[fits], packs[fits])
         tally.met(PROBED_PACKS, (third, kind.hub), counted(len(bound), share), met, 0)
+
+
+def extend_packs(
+    spec: ThreeSpec,
+    kind: PackKind,
+    packs: StoredRun,
+    runs: Sequence[StoredRun],
+    tally: Tally,
+    new: int,
+) -> Iterator[Bound]:
+    """Packs with each row of the third stream that their hub fits: triples of a chain, in which
+    partner and third have no condition. The hub is compared once, however many partners it has."""
+    assert spec.edge(kind.partner, kind.third) is None
+    unpacked = UnpackedPairs.of(spec, kind, packs)
+    numbers = np.arange(len(packs))
+    hubs = Bound(
+        {kind.hub: unpacked.hubs.columns, NUMBERED: [pa.array(numbers)]},
+        {kind.hub: packs.times, NUMBERED: numbers},
+    )
+    for found in extend(spec, [hubs], (kind.hub, kind.third), runs, tally, new):
+        within, places = unpacked.each(found.times[NUMBERED])
+        third = Bound(
+            {kind.third: found.columns[kind.third]}, {kind.third: found.times[kind.third]}
+        )
+        yield unpacked.paired(third.take(within), found.times[NUMBERED][within], places)
 
 
 @dataclass(frozen=True)
@@ -201,12 +228,13 @@ class UnpackedPairs:
             fits = fitting(found, [rest], timed=[rest])
             rows, packs, places = rows[fits], packs[fits], places[fits]
         if len(rows):
-            yield self._pairs(bound.take(rows), packs, places)
+            yield self.paired(bound.take(rows), packs, places)
 
-    def _pairs(self, bound: Bound, packs: Ints, places: Ints) -> Bound:
+    def paired(self, bound: Bound, packs: Ints, places: Ints) -> Bound:
+        """Rows, each with the hub of a pack and one of its partners."""
         bound = bound.plus(self.kind.hub, *self.hubs.taken(packs))
         return bound.plus(self.kind.partner, *self.partners.taken(places))
 
     def pairs(self) -> Bound:
         """All pairs."""
-        return self._pairs(Bound({}, {}), *self.each(np.arange(len(self.hubs))))
+        return self.paired(Bound({}, {}), *self.each(np.arange(len(self.hubs))))

@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 Share = tuple[int, int]  # which part, of how many
 WHOLE: Share = (0, 1)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of stored rows: those with the hashes of a `subgroup`, and a `share` of them."""
+
+    share: Share = WHOLE
+    subgroup: Share = WHOLE
+
+
+EVERYTHING = Part()
 
 
 def portion(total: int, share: Share) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from skewless.arrays.types import Ints
 from skewless.engine.operator import RunRef
 from skewless.operators.three_way.bindings import Bound, StoredRun
 from skewless.operators.three_way.packs import PackKind
-from skewless.operators.three_way.portions import WHOLE, Share, counted, cut
+from skewless.operators.three_way.portions import EVERYTHING, WHOLE, Part, Share, counted, cut
 from skewless.operators.three_way.spec import Edge, Hop, ThreeSpec
 from skewless.operators.three_way.tally import Tally
 from skewless.state.segments import Rows, SegmentInfo
@@ -70,23 +70,23 @@ class SegmentReader:
         self._spec, self._segments, self._rows = spec, segments, rows
 
     def stored(
-        self, stream: int, edge: Edge, *, with_new: bool, share: Share = WHOLE
+        self, stream: int, edge: Edge, *, with_new: bool, part: Part = EVERYTHING
     ) -> list[StoredRun]:
         """The runs in which partners of a stream are found along an edge."""
-        return self._runs(self._stored(stream, edge, with_new=with_new), share)
+        return self._runs(self._stored(stream, edge, with_new=with_new), part)
 
     def _stored(self, stream: int, edge: Edge, *, with_new: bool) -> list[SegmentInfo]:
         side = self._spec.side_name(stream, edge)
         new = self._segments.new_of(side) if with_new else []
         return [*self._segments.old_of(side), *new]
 
-    def old_packs(self, kind: PackKind, share: Share = WHOLE) -> list[StoredRun]:
+    def old_packs(self, kind: PackKind, part: Part) -> list[StoredRun]:
         """Packs of earlier batches."""
-        return self._runs(self._segments.old_of(kind.side), share)
+        return self._runs(self._segments.old_of(kind.side), part)
 
     def made_packs(self, kind: PackKind) -> list[StoredRun]:
         """Packs that an earlier step of this batch has made."""
-        return self._runs(self._segments.made_of(kind.side), WHOLE)
+        return self._runs(self._segments.made_of(kind.side))
 
     def probing(self, hop: Hop, *, with_new: bool, share: Share) -> ProbeInput:
         """An instance's share of new rows that look for rows of another stream."""
@@ -107,22 +107,23 @@ class SegmentReader:
         arrived = sum(s.rows for s in self._segments.new_of(self._spec.side_name(new, edge)))
         dealt = arrived > FEW_ROWS
         rows = self.new_rows(new, edge, share if dealt else WHOLE)
-        return ProbeInput(list(rows), self._runs(segments, WHOLE), WHOLE if dealt else share)
+        return ProbeInput(list(rows), self._runs(segments), WHOLE if dealt else share)
 
-    def _runs(self, segments: list[SegmentInfo], share: Share) -> list[StoredRun]:
-        """A share of some segments."""
-        mine = []
-        for number, begin, end in cut(share, [s.rows for s in segments], RUN_COST):
-            run = self._run(segments[number])
-            mine.append(run if end - begin == len(run) else run.slice(begin, end))
-        return mine
+    def _runs(self, segments: list[SegmentInfo], part: Part = EVERYTHING) -> list[StoredRun]:
+        """A part of some segments. Only what belongs to it is opened."""
+        if part.subgroup == WHOLE:
+            cuts = cut(part.share, [s.rows for s in segments], RUN_COST)
+            return [self._run(segments[number]).slice(*ends) for number, *ends in cuts]
+        runs = [self._run(segment).of_subgroup(part.subgroup) for segment in segments]
+        cuts = cut(part.share, list(map(len, runs)), RUN_COST)
+        return [runs[number].slice(*ends) for number, *ends in cuts]
 
     def _run(self, segment: SegmentInfo) -> StoredRun:
         rows = self._rows(segment)
         return StoredRun(rows.hashes, rows.times, rows.columns, segment.floor_us)
 
-    def new_rows(self, stream: int, edge: Edge, share: Share) -> Iterator[Bound]:
-        """A share of the new rows of a stream that did not come too late. Dealt like cards: a hot
+    def new_rows(self, stream: int, edge: Edge, share: Share = WHOLE) -> Iterator[Bound]:
+        """New rows of a stream that did not come too late; a share is dealt like cards: a hot
         key's rows are neighbours here, so that everybody gets some of them."""
         part, parts = share
         for segment in self._segments.new_of(self._spec.side_name(stream, edge)):

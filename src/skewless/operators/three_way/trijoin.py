@@ -3,50 +3,46 @@
 Instances form three groups, one per stream; each holds a part of its stream's rows, and every new
 row is sent to all of the other two groups. An instance joins it with the packs it has, which gives
 triples, and with its part of the rows, which gives new packs. A pair is made where its earlier row
-is, so the third row, which everybody gets, finds it there without waiting for anyone.
+is, so the third row, which is sent there, too, finds it without waiting for anyone.
 
 The paper's instances hold rows and packs in memory; here they lie in files that all can read, and
 parts are positions in them. In a chain the two outer streams have no pairs: a new row of the inner
-one meets one end in its instance and then the other end, whose rows the paper has to send for.
+one meets one end in its instance, and the packs go on to the other end. The paper sends them to the
+instances that hold it, both ways; here they go one way, and who made them reads the other end.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from skewless.operators.three_way.bindings import Bound
+from skewless.operators.three_way.duties import Duty, duties_of, members
 from skewless.operators.three_way.packs import PackKind, hub_of, kinds_of, run_of
-from skewless.operators.three_way.portions import WHOLE, Share
+from skewless.operators.three_way.portions import Part
 from skewless.operators.three_way.reader import BatchSegments
 from skewless.operators.three_way.spec import STREAMS, ThreeSpec
 from skewless.operators.three_way.strategies.base import RunningStrategy
 from skewless.operators.three_way.work import InstanceJoin, ThreeWork
 
-
-@dataclass(frozen=True)
-class Duty:
-    """A part of one stream's stored rows."""
-
-    stream: int
-    share: Share
+GROUPS = len(STREAMS)
 
 
-def duties_of(instance: int, instances: int) -> list[Duty]:
-    """What an instance holds: group g has the instances g, g + 3, …; fewer than three instances
-    share the groups.
+def makers_of(spec: ThreeSpec, kind: PackKind) -> list[int]:
+    """The groups in which packs of a kind are made, and stay: one in a cycle, where the later row
+    is the hub; in a chain both, as the hub is always of the inner stream."""
+    pair = (kind.hub, kind.partner)
+    return [g for g in sorted(pair) if hub_of(spec, g, sum(pair) - g) == kind.hub]
 
-    >>> duties_of(4, 6)
-    [Duty(stream=1, share=(1, 2))]
-    >>> [d.stream for d in duties_of(0, 2)]
-    [0, 2]
-    """
-    if instances < 3:
-        return [Duty(g, WHOLE) for g in STREAMS if g % instances == instance]
-    group = instance % 3
-    return [Duty(group, (instance // 3, len(range(group, instances, 3))))]
+
+def part_of_packs(spec: ThreeSpec, kind: PackKind, duty: Duty, instances: int) -> Part:
+    """The part of all packs of a kind that whoever has a duty holds."""
+    makers = makers_of(spec, kind)
+    sizes = [members(group, instances, GROUPS) for group in makers]
+    before = sum(sizes[: makers.index(duty.group)])
+    return Part((before + duty.part.share[0], sum(sizes)))
 
 
 @dataclass(frozen=True)
@@ -66,47 +62,60 @@ class RunningTriJoin(RunningStrategy):
 
 @dataclass(frozen=True)
 class TriJoinWork(ThreeWork):
-    """The triples of an instance, in the order r, s, t of the new rows that complete them; and the
-    packs of all pairs that it finds on the way."""
+    """The triples of an instance, and the packs of all pairs that it finds on the way. Triples come
+    first whose pair is there already: they wait for nothing. Then new rows meet those that came
+    with them, in the order r, s, t."""
 
     packing: bool
 
     def results(self, join: InstanceJoin) -> Iterator[pa.RecordBatch]:
-        duties = duties_of(*join.share)
-        for new in STREAMS:
-            edge = self.spec.edges_of(new)[0]
-            rows = list(join.reader.new_rows(new, edge, WHOLE))
-            count = sum(map(len, rows))
-            join.tally.rows += count
-            join.tally.shipped += count
-            yield from join.triples(self._from_packs(join, new, rows))
+        duties = duties_of(*join.share, GROUPS)
+        sent = {x: self._sent(join, x) for x in STREAMS if any(d.group != x for d in duties)}
+        yield from join.triples(self._with_old_packs(join, sent, duties))
+        for new, rows in sent.items():
+            yield from join.triples(self._with_new_packs(join, new, rows))
             for duty in duties:
-                if duty.stream != new and self.spec.edge(new, duty.stream) is not None:
+                if duty.group != new and self.spec.edge(new, duty.group) is not None:
                     yield from join.triples(self._pair(join, new, rows, duty))
 
-    def _from_packs(self, join: InstanceJoin, new: int, rows: list[Bound]) -> Iterator[Bound]:
-        """New rows with pairs that wait for them: this instance's part of those of earlier batches,
-        and what it has made in this one."""
+    def _sent(self, join: InstanceJoin, new: int) -> list[Bound]:
+        """All new rows of a stream: they come to everybody in the other two groups."""
+        rows = list(join.reader.new_rows(new, self.spec.edges_of(new)[0]))
+        count = sum(map(len, rows))
+        join.tally.rows += count
+        join.tally.shipped += count
+        return rows
+
+    def _with_old_packs(
+        self, join: InstanceJoin, sent: Mapping[int, list[Bound]], duties: list[Duty]
+    ) -> Iterator[Bound]:
+        """New rows with pairs of earlier batches that wait for them here."""
         for kind in kinds_of(self.spec):
-            if kind.third == new:
-                runs = join.reader.old_packs(kind, join.share)
-                runs += [run_of(made) for k, made in join.packs if k == kind]
-                yield from join.probe_packs(kind, rows, runs)
+            for duty in duties:
+                if duty.group in makers_of(self.spec, kind):
+                    part = part_of_packs(self.spec, kind, duty, join.share[1])
+                    runs = join.reader.old_packs(kind, part)
+                    yield from join.probe_packs(kind, sent[kind.third], runs)
+
+    def _with_new_packs(self, join: InstanceJoin, new: int, rows: list[Bound]) -> Iterator[Bound]:
+        """New rows with pairs that this instance has made in this batch."""
+        for kind in kinds_of(self.spec):
+            made = [run_of(packs) for k, packs in join.packs if k == kind]
+            if kind.third == new and made:
+                yield from join.probe_packs(kind, rows, made)
 
     def _pair(self, join: InstanceJoin, new: int, rows: list[Bound], duty: Duty) -> Iterator[Bound]:
         """New rows with this instance's rows of another stream: packs for the third stream; and
         triples, if that cannot meet the pair in any other way."""
-        edge = self.spec.edge(new, duty.stream)
+        edge = self.spec.edge(new, duty.group)
         assert edge is not None
-        held = join.reader.stored(duty.stream, edge, with_new=duty.stream < new, share=duty.share)
-        pairs = list(join.extend(rows, (new, duty.stream), held, new))
-        hub = hub_of(self.spec, duty.stream, new)
-        join.keep(PackKind(hub, new + duty.stream - hub), pairs, packing=self.packing)
-        far = 3 - new - duty.stream
-        outer_pair = self.spec.edge(duty.stream, far) is None
-        if outer_pair and duty.stream < far:
-            onward = self.spec.edge(new, far)
-            assert onward is not None
-            runs = join.reader.stored(far, onward, with_new=far < new)
-            join.tally.shipped += sum(map(len, pairs))
-            yield from join.extend(pairs, (new, far), runs, new)
+        held = join.reader.stored(duty.group, edge, with_new=duty.group < new, part=duty.part)
+        pairs = join.extend(rows, (new, duty.group), held, new)
+        hub = hub_of(self.spec, duty.group, new)
+        kind = PackKind(hub, new + duty.group - hub)
+        packs = join.keep(kind, pairs, packing=self.packing)
+        outer_pair = self.spec.edge(duty.group, kind.third) is None
+        if packs is not None and outer_pair and duty.group < kind.third:
+            runs = join.reader.stored(kind.third, kind.edge(self.spec), with_new=kind.third < new)
+            join.tally.shipped += len(packs) * members(kind.third, join.share[1], GROUPS)
+            yield from join.extend_packs(kind, run_of(packs), runs, new)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skewless.engine.instance import Instance
 from skewless.engine.report import InstanceLoad
 from skewless.operators.three_way.bindings import Bound, StoredRun, extend, triples
-from skewless.operators.three_way.packs import PACKS, PackKind, pack, probe_packs
+from skewless.operators.three_way.packs import PACKS, PackKind, extend_packs, pack, probe_packs
 from skewless.operators.three_way.portions import WHOLE, Share
 from skewless.operators.three_way.reader import BatchSegments, SegmentReader
 from skewless.operators.three_way.spec import STREAMS, Hop, ThreeSpec
@@ -56,11 +56,18 @@ class InstanceJoin:
         """Combinations of all three streams as rows of the result."""
         return triples(self.spec, parts, self.tally)
 
-    def keep(self, kind: PackKind, pairs: Iterable[Bound], *, packing: bool) -> None:
-        """Leave pairs to later batches."""
+    def extend_packs(
+        self, kind: PackKind, packs: StoredRun, runs: Sequence[StoredRun], new: int
+    ) -> Iterator[Bound]:
+        """Packs with each row of the third stream that they fit."""
+        return extend_packs(self.spec, kind, packs, runs, self.tally, new)
+
+    def keep(self, kind: PackKind, pairs: Iterable[Bound], *, packing: bool) -> Rows | None:
+        """Leave pairs to later batches; how they are packed."""
         packed = pack(self.spec, kind, pairs, packing=packing)
         if packed is not None:
             self.packs.append((kind, packed))
+        return packed
 
 
 @dataclass(frozen=True)

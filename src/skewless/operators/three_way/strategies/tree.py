@@ -15,14 +15,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Tree(ThreeStrategy):
-    """BiStream + Tree, the paper's baseline: two two-way joins, one after the other.
+    """BiStream + Tree, the paper's baseline: two two-way joins, one after the other. Instances form
+    four groups, for the three inputs and for the pairs of the first two; each holds a part of what
+    its group stores, and what is new is sent to all instances of the group on the other side.
 
     - `order`: which two streams are joined first, and which comes last, by the names "r", "s", "t"
       of the first, second and third input. The first two must have a condition. Default: by what
       the conditions allow, in the order of the inputs.
+    - `subgroups`: by the hash of a key, a group is divided into so many (as BiStream can), and
+      rows are sent to one subgroup only (of a band: to three at most). 1 sends them to the whole
+      group, as TriJoin's paper does; more means less to send, but a hot key has
+      fewer instances.
     """
 
     order: tuple[str, ...] | None = None
+    subgroups: int = 1
 
     def __post_init__(self) -> None:
         given: Any = self.order
@@ -30,6 +37,9 @@ class Tree(ThreeStrategy):
             not isinstance(given, tuple | list) or sorted(map(str, given)) != ["r", "s", "t"]
         ):
             raise ArgumentError("order", given, 'the names "r", "s" and "t" in any order')
+        count: Any = self.subgroups
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise ArgumentError("subgroups", count, "a whole number of at least 1")
 
     def check(self, spec: ThreeSpec) -> None:
         first, second, _ = self.numbers(spec)
@@ -54,4 +64,4 @@ class Tree(ThreeStrategy):
     def begin(self, spec: ThreeSpec, facts: Mapping[str, Any]) -> RunningStrategy:
         from skewless.operators.three_way.tree import RunningTree, kind_of
 
-        return RunningTree(spec, kind_of(spec, self.numbers(spec)))
+        return RunningTree(spec, kind_of(spec, self.numbers(spec)), self.subgroups)
