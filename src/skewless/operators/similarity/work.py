@@ -235,8 +235,9 @@ class InstanceJoin:
             self._count_by_workset(probes.ids, last - first)
         inner, rows = 0, probes.rows
         if self._strategy.counts_inner:
-            home = probes.run.rows.hashes[rows] == probes.ids
-            limits = self._spec.threshold - probes.run.from_center[rows[home]]
+            limits = self._spec.threshold - probes.run.from_center[rows]
+            home = (probes.run.rows.hashes[rows] == probes.ids) & (limits >= 0)
+            limits = limits[home]
             inner = count_within(
                 frozen(first[home]), frozen(last[home]), frozen(run.from_center), frozen(limits)
             )

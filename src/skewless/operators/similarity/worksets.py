@@ -4,7 +4,8 @@ A row is stored in one workset, its home. For a stored row x at home with center
 the triangle inequality gives d(y, c) <= d(y, x) + d(x, c): a workset whose members are within
 `radius` of its center holds a row within t of y only if y is within radius + t of the center. So a
 pair is compared once: by the later row, where the earlier one lives. No copies of rows are stored
-in outer sets, as they are in the papers; those who would be in one look in from outside.
+in outer sets, as they are in the papers; those who would be in one look in from outside. Rows that
+are put into no workset are in one without bounds, which everybody looks into.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from skewless.state.files import Folder
 WORKSETS = "worksets"
 POINTS_KEY = b"skewless.points"
 NEVER_US = int(np.iinfo(np.int64).min)
+BOUNDLESS = np.uint64(0)
 
 Flags = npt.NDArray[np.bool_]
 
@@ -52,6 +54,13 @@ class Worksets:
         count = len(ids)
         never, open_ = np.full(count, NEVER_US), np.ones(count, np.bool_)
         return Worksets(ids, centers, never, np.zeros(count), open_)
+
+    @staticmethod
+    def boundless(points: Points) -> Worksets:
+        """The workset without bounds, before it has members: its center says nothing, and who
+        belongs to it is not decided by distances, so that it is never open."""
+        alone = Worksets.around(np.array([BOUNDLESS]), take(points, np.zeros(1, np.int64)))
+        return replace(alone, radius=np.array([np.inf]), is_open=np.zeros(1, np.bool_))
 
     def open_ones(self) -> Worksets | None:
         """Those that take new members, if any."""

@@ -11,7 +11,7 @@ import numpy as np
 from skewless.arrays.types import Floats, Ints, UInts
 from skewless.operators.similarity.centers import in_reach
 from skewless.operators.similarity.points import Points
-from skewless.operators.similarity.worksets import Worksets
+from skewless.operators.similarity.worksets import BOUNDLESS, Worksets
 from skewless.placement.balancing.worksets import WorksetLoad, WorksetMove
 
 if TYPE_CHECKING:  # compiles loops, which would make importing skewless slow
@@ -24,6 +24,13 @@ class Assignment(NamedTuple):
     ids: UInts
     from_center: Floats
     worksets: Worksets
+
+
+def unbounded(points: Points) -> Assignment:
+    """All rows in the workset without bounds: no distance is computed."""
+    count = len(points)
+    ids, far = np.full(count, BOUNDLESS), np.full(count, np.inf)
+    return Assignment(ids, far, Worksets.boundless(points))
 
 
 class SimilarityStrategy(ABC):

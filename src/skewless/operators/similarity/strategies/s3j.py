@@ -74,18 +74,14 @@ class S3J(SimilarityStrategy):
         self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
     ) -> Assignment:
         known = None if known is None else known.open_ones()
-        most = self.limit(stored + len(points), width(points))
-        ids, distances, made = _on_the_fly(spec, points, known, most)
-        new = Worksets.around(ids[made], take(points, made))
-        found = Worksets.joined([w for w in (known, new) if w is not None])
-        assert found is not None
-        return Assignment(ids, distances, found)
+        return form(spec, points, known, self.limit(stored + len(points), width(points)))
 
     def close_redundant(
         self, spec: SimilaritySpec, worksets: Worksets, known: Worksets | None, rows: int
     ) -> Worksets:
         """New worksets near another are closed, and those beyond the most there may be."""
         new = worksets.not_in(known)
+        new = new[worksets.is_open[new]]
         if len(new) > COMPARED_MOST:
             return worksets.with_open(new, new)
         before = None if known is None else known.open_ones()
@@ -100,6 +96,17 @@ class S3J(SimilarityStrategy):
         if totals.max() <= (1 + self.tolerance) * totals.mean():
             return []
         return balance_worksets([w for w in loads if w.load], instances)
+
+
+def form(
+    spec: SimilaritySpec, points: Points, known: Worksets | None, most: int | None
+) -> Assignment:
+    """Give rows a workset, those `known` or new ones, at most so many together."""
+    ids, distances, made = _on_the_fly(spec, points, known, most)
+    new = Worksets.around(ids[made], take(points, made))
+    found = Worksets.joined([known, new])
+    assert found is not None
+    return Assignment(ids, distances, found)
 
 
 def _on_the_fly(
