@@ -1,19 +1,19 @@
-"""What is done where nothing is said: S3J with a limit that follows from the rows."""
+"""What is done where nothing is said: worksets, with a limit that follows from the rows."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 
-from skewless.operators.similarity.strategies.s3j import S3J
+from skewless.operators.similarity.strategies.looking import OnTheFly
 
 LONG_FROM = 16  # elements
 ROWS_PER_LARGE_WORKSET = 16_384
 
 
 @dataclass(frozen=True)
-class AutoSimilarity(S3J):
-    """S3J with rows dealt out and a limit on worksets: half the root of the rows was the fastest in
+class AutoSimilarity(OnTheFly):
+    """Rows dealt out, and a limit on worksets: half the root of the rows was the fastest in
     nearly all that was tried, since a row is compared with all centers, and with all members of the
     few worksets in its reach. Long vectors are compared by matrix products, which need large
     worksets to be fast, and far apart as they are, worksets rule little out: one for every 16,384

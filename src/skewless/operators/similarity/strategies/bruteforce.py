@@ -9,7 +9,7 @@ import numpy as np
 
 from skewless.arrays.types import Ints
 from skewless.operators.similarity.points import Points, take
-from skewless.operators.similarity.strategies.base import Assignment, SimilarityStrategy
+from skewless.operators.similarity.strategies.looking import Assignment, LookingStrategy
 from skewless.operators.similarity.worksets import Worksets
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ THE_ONE = np.uint64(0)
 
 
 @dataclass(frozen=True)
-class BruteForce(SimilarityStrategy):
+class BruteForce(LookingStrategy):
     """Every new row is compared with every row that is near enough in time."""
 
     @property
