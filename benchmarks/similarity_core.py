@@ -44,7 +44,7 @@ STRATEGIES: dict[str, SimilarityStrategy] = {
     "BruteForce": BruteForce(),
 }
 SAMPLED = 1000  # rows of either stream, which tell the threshold
-CENTERS = ("partition centers", "workset centers")  # what distances from them are counted as
+CENTERS = ("space_distances", "workset_distances")  # what distances from them are counted as
 STEPS = 4  # of a unit of length, where elements have to be equal
 
 

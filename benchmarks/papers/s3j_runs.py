@@ -54,11 +54,8 @@ class Streams:
         low, high = 0.0, 1.0
         for _ in range(40):
             middle = (low + high) / 2
-            ends = [
-                np.searchsorted(right, left + by, s)
-                for by, s in ((-middle, "left"), (middle, "right"))
-            ]
-            alike = int((ends[1] - ends[0]).sum())
+            first = np.searchsorted(right, left - middle, "left")
+            alike = int((np.searchsorted(right, left + middle, "right") - first).sum())
             low, high = (middle, high) if alike < self.selectivity * SAMPLED**2 else (low, middle)
         return high
 

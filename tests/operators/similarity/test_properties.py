@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -15,9 +15,11 @@ from hypothesis import strategies as st
 
 from skewless.engine.watermark import EventTimes
 from skewless.operators.pair import OutputColumn
-from skewless.operators.similarity import centers, metrics, screening
+from skewless.operators.similarity import metrics, screening
+from skewless.operators.similarity.copying import forming, space
+from skewless.operators.similarity.copying.way import RunningCopies
+from skewless.operators.similarity.looking import centers
 from skewless.operators.similarity.metrics import METRICS
-from skewless.operators.similarity.operator import SimilarityCoordinator
 from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
 from skewless.operators.similarity.strategies import (
     S3J,
@@ -26,6 +28,7 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
+from skewless.operators.similarity.strategies.looking import OnTheFly
 from skewless.state import compaction
 from skewless.state import rewriting as compact
 from tests.operators.similarity.driver import Outcome, Setup, SimilarityDriver
@@ -52,12 +55,27 @@ THRESHOLDS: dict[str, tuple[float, ...]] = {
     "jaccard": (0.0, 0.5, 0.75),
     "haversine": (0.0, 1e6, 5e6),
 }
+
+
+@dataclass(frozen=True)
+class Limited(OnTheFly):
+    """Worksets that tasks make, `most` of them."""
+
+    most: int | None
+
+    def limit(self, rows: int, dimension: int) -> int | None:
+        return self.most
+
+
 STRATEGIES: list[SimilarityStrategy] = [
     S3J(),
-    S3J(most=2),
+    S3J(tolerance=0.0, migration_cost=0.0),
+    S3J(partitions=1, tolerance=0.0),
+    S3J(partitions=3, tolerance=0.0, migration_cost=0.0, seed=1),
+    S3J(partitions=200),
     AutoSimilarity(),
-    S3J(dealt=False),
-    S3J(dealt=False, tolerance=0.0),
+    Limited(None),
+    Limited(2),
     ClusterJoin(partitions=1),
     ClusterJoin(partitions=3),
     ClusterJoin(partitions=200),
@@ -226,6 +244,8 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
         mock.patch.object(metrics, "PAIRS_PER_CHUNK", 2),
         mock.patch.object(metrics, "NEAR_PER_CHUNK", 2),
         mock.patch.object(centers, "ROWS_AT_ONCE", 2),
+        mock.patch.object(forming, "ROWS_AT_ONCE", 2),
+        mock.patch.object(space, "ROWS_AT_ONCE", 2),
     ):
         run_all(data, restart=True)
 
@@ -233,12 +253,12 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
 @examples(30)
 @given(st.data())
 def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> None:
-    def scatter(self: SimilarityCoordinator, reports: Any) -> tuple[Any, ...]:
-        ids = [i for report in reports for i, _ in report.detail["worksets"]]
+    def scatter(self: RunningCopies, reports: Any) -> tuple[Any, ...]:
+        ids = [i for report in reports for i, _, _ in report.detail["sets"]]
         self.owners = {i: data.draw(st.integers(0, len(reports) - 1)) for i in ids}
         return ()
 
-    with mock.patch.object(SimilarityCoordinator, "_balance", scatter):
+    with mock.patch.object(RunningCopies, "_balance", scatter):
         run_all(data, restart=True)
 
 

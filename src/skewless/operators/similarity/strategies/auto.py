@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from skewless.operators.similarity.centers import in_reach
+from skewless.operators.similarity.looking.centers import in_reach
 from skewless.operators.similarity.points import Points, take, width
-from skewless.operators.similarity.strategies.base import Assignment, unbounded
-from skewless.operators.similarity.strategies.s3j import S3J, form
+from skewless.operators.similarity.strategies.looking import Assignment, OnTheFly, form, unbounded
 from skewless.operators.similarity.worksets import Worksets
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ GAIN = 0.15  # what has to be gained, of the cost of comparing everything
 
 
 @dataclass(frozen=True)
-class AutoSimilarity(S3J):
+class AutoSimilarity(OnTheFly):
     """Worksets where they pay, else everything is compared, task by task. A sample of the new rows
     tells: a row costs its distances from all centers, once to be stored and once to look, a look
     into each workset in reach, and a comparison with each of their members. Worksets that are

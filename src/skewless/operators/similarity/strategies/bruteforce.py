@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skewless.operators.similarity.points import Points
-from skewless.operators.similarity.strategies.base import Assignment, SimilarityStrategy, unbounded
+from skewless.operators.similarity.strategies.looking import Assignment, LookingStrategy, unbounded
 from skewless.operators.similarity.worksets import Worksets
 
 if TYPE_CHECKING:
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class BruteForce(SimilarityStrategy):
+class BruteForce(LookingStrategy):
     """Every new row is compared with every row that is near enough in time."""
 
     @property
