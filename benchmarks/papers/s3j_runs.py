@@ -12,10 +12,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.similarity_core import CENTERS, FIRST_S, WINDOW_S, Counting, counted, one_batch
+from benchmarks.similarity_core import CENTERS, FIRST_S, WINDOW_S, Counting, counted
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import InProcessExecutor
+from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.pipeline import Pipeline
-from skewless.engine.report import BatchReport
+from skewless.engine.report import BatchReport, InstanceReport
 from skewless.operators.pair import OutputColumn
 from skewless.operators.similarity.metrics import METRICS
 from skewless.operators.similarity.operator import SimilarityOperator
@@ -87,12 +90,14 @@ class Streams:
 
 @dataclass(frozen=True)
 class Ran:
-    """What a strategy did, batch by batch: `work_s` is the processor time of each worker."""
+    """What a strategy did. For every batch and worker: `load`, the paper's (definition 5), is how
+    many distances it computed to decide, those from centers included; `found` are its pairs."""
 
     rows: int
     pairs: int
     counted: dict[str, int]
-    work_s: Floats
+    load: Floats
+    found: Floats
     cpu_s: float
     batch_s: int
     moves: int
@@ -138,6 +143,15 @@ class Ran:
         return self.rows / self.cpu_s
 
 
+class Watching(InProcessExecutor):
+    """Keeps what the steps tell that emit nothing: distances from centers, by instance."""
+
+    def reports(self, task: StepTask) -> list[InstanceReport]:
+        found = super().reports(task)
+        self.told = [*getattr(self, "told", []), *found]
+        return found
+
+
 def run(
     streams: Streams,
     strategy: SimilarityStrategy,
@@ -148,27 +162,42 @@ def run(
     """Join some windows, a batch every `batch_s` seconds. `strategy_of` gives another strategy for
     some batches, by number."""
     spec, sink = streams.spec(), Counting()
+    reports, loads, cpu_s = [], [], 0.0
     with tempfile.TemporaryDirectory(prefix="skewless-bench-") as root:
-        current, query, reports = None, None, []
-        begun_s = time.process_time()
+        query, current = None, None
         for number, tables in enumerate(streams.batches(windows, batch_s)):
             now = strategy if strategy_of is None else strategy_of(number)
+            begun_s = time.process_time()
             if query is None or now != current:
                 operator = SimilarityOperator(spec, now, streams.instances)
                 query, current = Query(root, Pipeline.of(operator), keep_history=1), now
                 query.open()
-            reports.append(one_batch(query, sink, number, tables))
-        cpu_s = time.process_time() - begun_s
-    return _ran(reports, cpu_s, batch_s)
-
-
-def _ran(reports: list[BatchReport], cpu_s: float, batch_s: int) -> Ran:
+            executor = Watching(query.pipeline, query.root, [[t.to_batches()] for t in tables])
+            report = run_batch(query, executor, sink, number)
+            cpu_s += time.process_time() - begun_s
+            assert report is not None
+            reports.append(report)
+            loads.append(_load(report, executor, streams.instances))
+    found = np.array([[load.matches for load in r.instances] for r in reports], np.float64)
     return Ran(
         rows=sum(r.rows_left + r.rows_right for r in reports),
         pairs=sum(r.matches for r in reports),
         counted=counted(reports),
-        work_s=np.array([[load.time_ms / 1000 for load in r.instances] for r in reports]),
+        load=np.array(loads),
+        found=found,
         cpu_s=cpu_s,
         batch_s=batch_s,
         moves=sum(len(r.decisions) for r in reports),
     )
+
+
+def _load(report: BatchReport, executor: Watching, instances: int) -> Floats:
+    """What each instance computed to decide: distances from the centers of its worksets, and pairs.
+    Who takes rows in computes the distances from centroids: that is shared by all, as rows are."""
+    mine = np.zeros(instances)
+    for told in getattr(executor, "told", []):
+        mine[told.load.instance] += told.detail.get("workset_distances", 0)
+    shared = sum(report.counters.get(name, 0) for name in CENTERS) - mine.sum()
+    pairs = np.array([load.pairs for load in report.instances], np.float64)
+    compared, inner = report.counters["compared"], report.counters["inner"]
+    return np.asarray(mine + shared / instances + pairs * compared / max(compared + inner, 1))

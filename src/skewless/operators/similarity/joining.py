@@ -23,12 +23,13 @@ from skewless.state.segments import Rows
 class Tally:
     """What an instance counts while it works: `probes` are new rows times sets they look into,
     `compared` pairs whose distance had to decide, `inner` pairs that the triangle inequality has
-    decided; and per set the pairs it met there."""
+    decided, `centers` distances of new rows from centers; and per set the pairs it met there."""
 
     rows: int = 0
     probes: int = 0
     compared: int = 0
     inner: int = 0
+    centers: int = 0
     matches: int = 0
     by_set: dict[int, int] = field(default_factory=dict)
 
@@ -37,7 +38,12 @@ class Tally:
         return InstanceLoad(instance, self.rows, pairs, self.matches, late)
 
     def figures(self) -> dict[str, Any]:
-        return {"probes": self.probes, "compared": self.compared, "inner": self.inner}
+        return {
+            "probes": self.probes,
+            "compared": self.compared,
+            "inner": self.inner,
+            "workset_distances": self.centers,
+        }
 
     def count_by_set(self, ids: UInts, pairs: Ints) -> None:
         """Where the work was: what is moved are sets."""

@@ -60,6 +60,11 @@ class Worksets:
         alone = Worksets.around(np.array([BOUNDLESS]), take(points, np.zeros(1, np.int64)))
         return replace(alone, radius=np.array([np.inf]), is_open=np.zeros(1, np.bool_))
 
+    @property
+    def bounded(self) -> int:
+        """How many have bounds: so many distances tell where a row may look."""
+        return int(np.isfinite(self.radius).sum())
+
     def open_ones(self) -> Worksets | None:
         """Those that take new members, if any."""
         return self.take(np.flatnonzero(self.is_open)) if self.is_open.any() else None

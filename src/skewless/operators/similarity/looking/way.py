@@ -25,7 +25,7 @@ from skewless.state.compaction import expired
 from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentInfo, times_of, write_segment
 
-COUNTED = ("probes", "compared", "inner")
+COUNTED = ("probes", "compared", "inner", "workset_distances")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,9 @@ class StoreAtHome:
             Rows(ids[order], times[order], columns), floor_us=-FAR_US, level=0, batch_id=-1,
         )  # fmt: skip
         touched = worksets.with_members(ids, times, distances)
-        return Stored(runs=(RunRef(segment),), blobs=(write_worksets(self.folder, touched),))
+        counted = {"workset_distances": len(points) * worksets.bounded}
+        blobs = (write_worksets(self.folder, touched),)
+        return Stored(runs=(RunRef(segment),), blobs=blobs, counted=counted)
 
 
 class RunningLooks(Running):

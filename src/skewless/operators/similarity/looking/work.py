@@ -124,6 +124,7 @@ class InstanceJoin:
         rows, numbers = self._work.strategy.probe(self._spec, take(run.points, mine), worksets)
         self.meetings.tally.rows += len(mine)
         self.meetings.tally.probes += len(rows)
+        self.meetings.tally.centers += len(mine) * worksets.bounded
         ids, times = worksets.ids[numbers], run.times[mine[rows]]
         order = sort_order(frozen(ids), frozen(times))
         return Probes(side, run, ids[order], times[order], mine[rows[order]])
