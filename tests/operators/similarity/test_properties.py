@@ -28,7 +28,7 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
-from skewless.operators.similarity.strategies.looking import OnTheFly
+from skewless.operators.similarity.strategies.looking import LookingStrategy, OnTheFly
 from skewless.state import compaction
 from skewless.state import rewriting as compact
 from tests.operators.similarity.driver import Outcome, Setup, SimilarityDriver
@@ -81,6 +81,7 @@ STRATEGIES: list[SimilarityStrategy] = [
     ClusterJoin(partitions=200),
     BruteForce(),
 ]
+LOOKING = [s for s in STRATEGIES if isinstance(s, LookingStrategy)]
 
 
 @st.composite
