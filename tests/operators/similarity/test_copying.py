@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.operators.similarity.copying.forming import Former
-from skewless.operators.similarity.copying.owning import owned
+from skewless.operators.similarity.copying.owning import Owners
 from skewless.operators.similarity.copying.roles import (
     COPY,
     HOME,
@@ -133,6 +133,7 @@ def test_centroids_are_rows_of_the_batch_whoever_had_them() -> None:
         drawn.update(values)
     assert set(drawn) <= set(np.arange(100.0).tolist())
     assert 10 <= drawn[90.0] <= 60, "the only row of its task: 30 of 300 are expected"
+    assert len(choose_centroids([parts[0], parts[1]], [3 * 10**9, 1], 10, 0)) == 10
     few = choose_centroids([parts[1]], [1], 10, 0)
     assert len(few) == 1, "fewer rows than partitions"
     again = [choose_centroids([sample_of(parts[0], 5, 3)], [90], 5, 3) for _ in range(2)]
@@ -274,7 +275,7 @@ def test_every_row_has_one_owner(
             for row, i in enumerate(made)
             if moved.get(i, (i >> 40) % instances) == n
         ]  # fmt: skip
-        assert owned(ids, moved, n, instances).tolist() == mine
+        assert Owners.of(moved, instances).rows_of(n, ids).tolist() == mine
 
 
 # In a query ------------------------------------------------------------------------------------

@@ -131,7 +131,7 @@ class RunningCopies(Running):
             self._worksets,
             self._made,
             keep_after_us(self._spec, batch.watermark_us),
-            self._spec.keep_sets_after_us(batch.watermark_us)[1],
+            self._spec.keep_sets_after_us(batch.watermark_us),
         )
         return self._step("form", work, new, batch)
 
