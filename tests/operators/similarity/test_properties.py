@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from skewless.engine.watermark import EventTimes
 from skewless.operators.pair import OutputColumn
 from skewless.operators.similarity import metrics, screening
-from skewless.operators.similarity.copying import forming, space
+from skewless.operators.similarity.copying import form, forming, space
 from skewless.operators.similarity.copying.way import RunningCopies
 from skewless.operators.similarity.looking import centers
 from skewless.operators.similarity.metrics import METRICS
@@ -28,7 +28,7 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
-from skewless.operators.similarity.strategies.looking import OnTheFly
+from skewless.operators.similarity.strategies.looking import LookingStrategy, OnTheFly
 from skewless.state import compaction
 from skewless.state import rewriting as compact
 from tests.operators.similarity.driver import Outcome, Setup, SimilarityDriver
@@ -81,6 +81,7 @@ STRATEGIES: list[SimilarityStrategy] = [
     ClusterJoin(partitions=200),
     BruteForce(),
 ]
+LOOKING = [s for s in STRATEGIES if isinstance(s, LookingStrategy)]
 
 
 @st.composite
@@ -246,6 +247,7 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
         mock.patch.object(centers, "ROWS_AT_ONCE", 2),
         mock.patch.object(forming, "ROWS_AT_ONCE", 2),
         mock.patch.object(space, "ROWS_AT_ONCE", 2),
+        mock.patch.object(form, "SEGMENT_ROWS_MAX", 2),
     ):
         run_all(data, restart=True)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +23,8 @@ from skewless.state.segments import Rows
 class Tally:
     """What an instance counts while it works: `probes` are new rows times sets they look into,
     `compared` pairs whose distance had to decide, `inner` pairs that the triangle inequality has
-    decided, `centers` distances of new rows from centers; and per set the pairs it met there."""
+    decided, `centers` distances of new rows from centers; `met` are sets with pairs that met there,
+    again and again."""
 
     rows: int = 0
     probes: int = 0
@@ -31,7 +32,7 @@ class Tally:
     inner: int = 0
     centers: int = 0
     matches: int = 0
-    by_set: dict[int, int] = field(default_factory=dict)
+    met: list[tuple[UInts, Ints]] = field(default_factory=list)
 
     def load(self, instance: int, late: int = 0) -> InstanceLoad:
         pairs = self.compared + self.inner
@@ -45,11 +46,13 @@ class Tally:
             "workset_distances": self.centers,
         }
 
-    def count_by_set(self, ids: UInts, pairs: Ints) -> None:
-        """Where the work was: what is moved are sets."""
-        unique, owner = np.unique(ids, return_inverse=True)
-        for i, n in zip(unique.tolist(), np.bincount(owner, pairs).tolist(), strict=True):
-            self.by_set[i] = self.by_set.get(i, 0) + int(n)
+    def by_set(self) -> tuple[UInts, Ints]:
+        """The sets in which pairs met, ids ascending, and how many did."""
+        if not self.met:
+            return np.empty(0, np.uint64), np.empty(0, np.int64)
+        ids, number = np.unique(np.concatenate([i for i, _ in self.met]), return_inverse=True)
+        pairs = np.bincount(number, np.concatenate([n for _, n in self.met]))
+        return ids, pairs.astype(np.int64)
 
 
 @dataclass(frozen=True)
@@ -86,9 +89,10 @@ class Probes:
 class Meetings:
     """Has rows meet, and counts. A subclass says which pairs are known to be alike."""
 
-    def __init__(self, spec: SimilaritySpec, *, by_set: bool = False) -> None:
-        self.spec, self.tally = spec, Tally()
-        self._output, self._by_set = PairOutput.of(spec), by_set
+    counts_by_set: ClassVar[bool] = False
+
+    def __init__(self, spec: SimilaritySpec) -> None:
+        self.spec, self.tally, self._output = spec, Tally(), PairOutput.of(spec)
 
     def inner(self, probes: Probes, run: Run, first: Ints, last: Ints) -> int:
         """How many pairs are alike by the triangle inequality: their own distance is computed to be
@@ -104,8 +108,9 @@ class Meetings:
         inner = self.inner(probes, run, first, last)
         self.tally.inner += inner
         self.tally.compared += pairs - inner
-        if self._by_set:
-            self.tally.count_by_set(probes.ids, last - first)
+        if self.counts_by_set:
+            some = last > first
+            self.tally.met.append((probes.ids[some], (last - first)[some]))
         points, rows, spec = probes.run.points, probes.rows, self.spec
         if screening.pays(points, pairs):
             near = screening.near_after_screening(

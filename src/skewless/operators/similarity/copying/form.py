@@ -42,8 +42,8 @@ from skewless.state.segments import Rows, SegmentInfo
 class FormWork:
     """The worksets of every instance's partitions. `new` are new rows by partition, `kept` those of
     outer partitions from earlier batches. `made` is how many worksets each partition has ever had.
-    Rows before `keep_after_us` of their side of the state meet nobody any more, worksets whose
-    latest row is before `keep_sets_after_us` are forgotten."""
+    Rows before `keep_after_us` of their side of the state meet nobody any more; worksets are
+    forgotten by `keep_sets_after_us`, as the spec has it."""
 
     spec: SimilaritySpec
     new: tuple[SegmentInfo, ...]
@@ -51,7 +51,7 @@ class FormWork:
     worksets: tuple[BlobInfo, ...]
     made: Mapping[int, int]
     keep_after_us: Mapping[str, int]
-    keep_sets_after_us: int
+    keep_sets_after_us: tuple[int, int]
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
         for segment in (*self.new, *self.kept):
@@ -102,7 +102,7 @@ class InstanceForming:
             for piece in in_order(parts).pieces(SEGMENT_ROWS_MAX):
                 instance.write(side, piece, kind=role_of(side))
         every = Worksets.joined(formed)
-        alive = None if every is None else every.needed(0, work.keep_sets_after_us)
+        alive = None if every is None else every.needed(*work.keep_sets_after_us)
         gone = (
             set()
             if every is None or alive is None

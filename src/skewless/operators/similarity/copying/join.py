@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ import pyarrow as pa
 from skewless.arrays.counting import count_within
 from skewless.arrays.types import FAR_US, Ints, Side, frozen
 from skewless.engine.instance import Instance
-from skewless.operators.similarity.copying.owning import owned
+from skewless.operators.similarity.copying.owning import Owners
 from skewless.operators.similarity.copying.roles import HOME, Members, input_of, named
 from skewless.operators.similarity.joining import Meetings, Probes, Run, lies_before, looked_into
 from skewless.operators.similarity.spec import SimilaritySpec
@@ -46,7 +47,9 @@ class OwnedWork:
 
 
 class SetMeetings(Meetings):
-    """Rows meet in sets of which they are members."""
+    """Rows meet in sets of which they are members; what is moved are sets."""
+
+    counts_by_set: ClassVar[bool] = True
 
     def inner(self, probes: Probes, run: Run, first: Ints, last: Ints) -> int:
         """Pairs of one inner set: both are within t/2 of the center."""
@@ -66,8 +69,10 @@ class OwnedJoin:
 
     def __init__(self, work: OwnedWork, instance: Instance) -> None:
         self._work, self._spec, self._instance = work, work.spec, instance
-        self.meetings = SetMeetings(work.spec, by_set=True)
+        self.meetings = SetMeetings(work.spec)
+        self._owners = Owners.of(work.moved, instance.instances)
         self._runs: dict[str, Run] = {}
+        self._numbers = {s.name: n for n, s in enumerate((*work.old, *work.new))}
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """Pairs that are alike, and one of which is new to its set."""
@@ -118,16 +123,16 @@ class OwnedJoin:
         return self._runs[segment.name]
 
     def _ready(self, segment: SegmentInfo) -> Run:
-        work, instance = self._work, self._instance
+        instance = self._instance
         rows = instance.rows(segment)
-        mine = owned(rows.hashes, work.moved, instance.number, instance.instances)
+        mine = self._owners.rows_of(instance.number, rows.hashes)
         mine = mine[rows.times[mine] >= segment.floor_us]
         taken = pa.array(mine)
         vector = self._spec.side(input_of(segment)).vector
         points = self._spec.metric.points([rows.columns[i].take(taken) for i in vector])
         is_home = segment.side == named(input_of(segment), HOME)
         from_center = rows.columns[-1].take(taken).to_numpy() if is_home else None
-        number = [*work.old, *work.new].index(segment)
+        number = self._numbers[segment.name]
         return Run(
             rows, rows.hashes[mine], rows.times[mine], points, from_center, -FAR_US, number, mine
         )
@@ -140,10 +145,9 @@ class OwnedJoin:
 
     def sets(self) -> list[tuple[int, int, int]]:
         """The sets in which rows met: (id, pairs, rows that are stored there)."""
-        by_set = dict(sorted(self.meetings.tally.by_set.items()))
-        ids = np.array(list(by_set), np.uint64)
+        ids, pairs = self.meetings.tally.by_set()
         stored = np.zeros(len(ids), np.int64)
         for segment in (*self._work.old, *self._work.new):
             hashes = self._instance.rows(segment).hashes
             stored += np.searchsorted(hashes, ids, "right") - np.searchsorted(hashes, ids, "left")
-        return list(zip(by_set, by_set.values(), stored.tolist(), strict=True))
+        return list(zip(ids.tolist(), pairs.tolist(), stored.tolist(), strict=True))

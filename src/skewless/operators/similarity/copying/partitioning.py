@@ -78,14 +78,14 @@ def _in_partitions(rows: Ints, partitions: Ints, times: Ints, columns: list[pa.A
 
 @dataclass(frozen=True)
 class StoreByPartition:
-    """How a task stores rows: by partition, if it knows the `space`; else as they are, with a
-    sample. Inner rows are state if they are not `formed` into worksets later."""
+    """How a task stores rows: by partition, if it knows the `space`; else as they are, with so many
+    `sampled` rows. Inner rows are state if they are not `formed` into worksets later."""
 
     spec: SimilaritySpec
     side: str
     folder: Folder
     space: Space | None
-    partitions: int
+    sampled: int
     seed: int
     formed: bool
 
@@ -93,7 +93,7 @@ class StoreByPartition:
         times = times_of(arrived.columns, self.spec.side(self.side).time, arrived.num_rows)
         if self.space is None:
             aside = Rows(np.zeros(len(times), np.uint64), times, arrived.columns)
-            sample = sample_of(points, self.partitions, self.seed)
+            sample = sample_of(points, self.sampled, self.seed)
             return Stored(
                 scratch=(self._written(self.side, aside, SCRATCH),),
                 blobs=(write_space(self.folder, sample),),

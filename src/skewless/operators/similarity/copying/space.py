@@ -24,6 +24,7 @@ from skewless.state.files import Folder
 
 CENTROIDS = "centroids"
 ROWS_AT_ONCE = 4096
+ROWS_DRAWN_FROM = 500_000_000  # NumPy draws from no more than twice as many
 SLACK, SLACK_OF_THRESHOLD = 1e-9, 1e-5  # rounding must not rule a pair out; a copy more is no harm
 
 
@@ -81,7 +82,9 @@ def choose_centroids(
     """As many rows as there are to be partitions, each row of the batch with equal chance: tasks
     have so many `rows`, and give a sample of these."""
     rng = np.random.default_rng(seed)
-    shares = rng.multivariate_hypergeometric(rows, min(partitions, sum(rows)))
+    rows_a_ticket = 1 + sum(rows) // ROWS_DRAWN_FROM
+    tickets = [max(1, n // rows_a_ticket) for n in rows]
+    shares = rng.multivariate_hypergeometric(tickets, min(partitions, sum(tickets)))
     taken = [take(s, np.arange(n)) for s, n in zip(samples, shares.tolist(), strict=True)]
     return Space(concat(taken))
 

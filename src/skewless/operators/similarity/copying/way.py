@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from skewless.engine.operator import Batch, IngestContext, Outcome, Step, Work
 from skewless.engine.report import InstanceReport
+from skewless.operators.similarity.copying.covering import evenest
 from skewless.operators.similarity.copying.form import FormWork
 from skewless.operators.similarity.copying.join import OwnedWork
 from skewless.operators.similarity.copying.partitioning import PartitionWork, StoreByPartition
@@ -26,6 +27,7 @@ from skewless.operators.similarity.copying.roles import (
 )
 from skewless.operators.similarity.copying.space import (
     CENTROIDS,
+    Space,
     choose_centroids,
     read_space,
     write_space,
@@ -64,7 +66,7 @@ class CopyingWay:
             side,
             context.folder,
             read_space(context.folder, centroids[0]) if centroids else None,
-            strategy.partitions_for(begun.instances),
+            strategy.sampled_for(strategy.partitions_for(begun.instances)),
             strategy.seed,
             strategy.forms_worksets,
         )
@@ -102,12 +104,16 @@ class RunningCopies(Running):
     def _draw_centroids(self, batch: Batch) -> None:
         """The centroids of all partitions, from what tasks have sampled."""
         given = [(a.blobs[0], a.detail["sampled_from"]) for a in batch.arrivals if a.blobs]
+        strategy, partitions = self._strategy, self._strategy.partitions_for(self._instances)
         space = choose_centroids(
             [read_space(batch.folder, blob).centroids for blob, _ in given],
             [rows for _, rows in given],
-            self._strategy.partitions_for(self._instances),
-            self._strategy.seed,
+            strategy.sampled_for(partitions),
+            strategy.seed,
         )
+        if strategy.draws_evenly:
+            centroids = evenest(self._spec, space.centroids, partitions, strategy.seed)
+            space = Space(centroids)
         self._centroids = (write_space(batch.folder, space.centroids),)
         self._made = dict.fromkeys(range(len(space)), 0)
 
@@ -131,7 +137,7 @@ class RunningCopies(Running):
             self._worksets,
             self._made,
             keep_after_us(self._spec, batch.watermark_us),
-            self._spec.keep_sets_after_us(batch.watermark_us)[1],
+            self._spec.keep_sets_after_us(batch.watermark_us),
         )
         return self._step("form", work, new, batch)
 

@@ -13,12 +13,16 @@ from skewless.placement.balancing.worksets import WorksetLoad, WorksetMove
 if TYPE_CHECKING:
     from skewless.operators.similarity.running import Way
 
+SAMPLED = 1024  # rows tell how even partitions are
+
 
 class CopyingStrategy(SimilarityStrategy):
     """Divides the space around rows of the first batch, drawn at random by a `seed`. Rows meet in
     the worksets of a partition where it `forms_worksets`, else in the partition itself."""
 
     forms_worksets: ClassVar[bool]
+    draws_evenly: ClassVar[bool] = False
+    """Whether partitions are to be even; if not, every row may become a centroid alike."""
     seed: int
 
     def way(self) -> Way:
@@ -29,6 +33,10 @@ class CopyingStrategy(SimilarityStrategy):
     @abstractmethod
     def partitions_for(self, instances: int) -> int:
         """Into how many partitions the space is divided."""
+
+    def sampled_for(self, partitions: int) -> int:
+        """How many rows of the first batch the centroids of so many partitions are drawn from."""
+        return max(partitions, SAMPLED) if self.draws_evenly else partitions
 
     def balance(self, loads: Sequence[WorksetLoad], instances: int) -> list[WorksetMove]:
         """Which sets go to another instance."""

@@ -17,10 +17,11 @@ from skewless.placement.balancing.worksets import WorksetLoad, WorksetMove, bala
 @dataclass(frozen=True)
 class S3J(CopyingStrategy):
     """The paper's two levels (Siachamis et al., "Adaptive Distributed Streaming Similarity Joins").
-    The space is divided around rows of the first batch; in each partition, a row further than the
-    threshold t from all centers becomes the center of a new workset. Rows are copied to the
-    worksets that may hold a row alike, in one direction of two. Rows within t/2 of one center are
-    alike without being compared. A workset is with the instance that made it until it is moved.
+    The space is divided around rows of the first batch, drawn to make even parts. In each of them a
+    row further than the threshold t from all centers becomes the center of a new workset. Rows are
+    copied to the worksets that may hold a row alike, in one direction of two. Rows within t/2 of
+    one center are alike without being compared. A workset is with the instance that made it until
+    it is moved.
 
     - `partitions`: into how many parts the space is divided. More of them compare rows with fewer
       centers, and copy more rows. None: one per instance, as in the paper.
@@ -36,6 +37,7 @@ class S3J(CopyingStrategy):
     seed: int = 0
 
     forms_worksets: ClassVar[bool] = True
+    draws_evenly: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.partitions is not None:
