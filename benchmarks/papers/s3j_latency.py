@@ -1,11 +1,11 @@
 """Figures 4 to 6 of S3J: what each worker has to do, put on a virtual clock.
 
-Rows that arrive within a batch are served by their worker at an even pace, behind what is left of
-earlier ones (`skewless.simulation.queues`); a pair waits from the arrival of its later row until
-its worker has done this row. The work is what the paper calls load (definition 5), the distances
-that a worker computes, those from centers included. Each has the same price, which a single figure
-of the paper sets for all: our workers are so much faster that no rate of the paper would keep them
-busy.
+Rows arrive evenly, and a worker serves them one after the other, as Flink does: a row that arrives
+waits until what is before it is done, and so does the pair that it completes. What a batch asks of
+a worker is spread evenly over the batch. The work is what the paper calls load (definition 5): the
+distances that a worker computes, those from centers included. Each has the same price, which a
+single figure of the paper sets for all: our workers are so much faster that no rate of the paper
+would keep them busy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ import numpy as np
 
 from benchmarks.papers.s3j_runs import Floats, Ran
 from benchmarks.similarity_core import WINDOW_S
-from skewless.simulation.queues import Queues
 
 QUANTILE = 0.99
 
@@ -70,13 +69,12 @@ class Waiting:
 def waiting(ran: Ran, prices: Prices) -> Waiting:
     """What comes of the work if each worker has a core of its own."""
     work_s = prices.work_s(ran)
-    batches, workers = work_s.shape
-    queues, p99 = Queues(workers, 1000.0 * ran.batch_s), np.zeros_like(work_s)
-    rows = np.ones(workers)
-    for number, now_s in enumerate(work_s):
-        p99[number] = queues.backlog_ms / 1000 + QUANTILE * now_s
-        queues.serve(rows, 1000 * now_s)
-    return Waiting(p99, queues.backlog_ms / 1000, float(batches * ran.batch_s))
+    p99, left = np.zeros_like(work_s), np.zeros(work_s.shape[1])
+    for number, growth in enumerate(work_s - ran.batch_s):
+        # The queue grows or shrinks evenly: rows near its longest state wait the longest.
+        p99[number] = left + growth * np.where(growth > 0, QUANTILE, 1 - QUANTILE)
+        left = np.maximum(left + growth, 0.0)
+    return Waiting(np.maximum(p99, 0.0), left, float(len(work_s) * ran.batch_s))
 
 
 def keeps_up(ran: Ran, prices: Prices) -> bool:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.operators.similarity.copying.covering import evenest
 from skewless.operators.similarity.copying.forming import Former
 from skewless.operators.similarity.copying.owning import Owners
 from skewless.operators.similarity.copying.roles import (
@@ -138,6 +139,21 @@ def test_centroids_are_rows_of_the_batch_whoever_had_them() -> None:
     assert len(few) == 1, "fewer rows than partitions"
     again = [choose_centroids([sample_of(parts[0], 5, 3)], [90], 5, 3) for _ in range(2)]
     assert np.array_equal(np.asarray(again[0].centroids), np.asarray(again[1].centroids))
+
+
+@pytest.mark.parametrize("partitions", [1, 2, 5, 20])
+def test_centroids_divide_the_space_evenly(partitions: int) -> None:
+    """The work grows with the squares of partitions' sizes; drawn blindly, it is half as much
+    again as of even ones."""
+    spec = spec_of(Question("euclidean", 0.01, (0, 0), 9, (0, 0), False))
+    sample = np.random.default_rng(7).uniform(size=(1000, 1)) ** 2
+    for seed in range(5):
+        centroids = evenest(spec, sample, partitions, seed)
+        assert np.isin(centroids, sample).all() and len(np.unique(centroids)) == partitions
+        sizes = np.bincount(np.abs(sample - centroids.T).argmin(axis=1), minlength=partitions)
+        assert (sizes**2).sum() <= 1.2 * len(sample) ** 2 / partitions
+    few = sample[:partitions]
+    assert np.array_equal(np.sort(evenest(spec, few, partitions, 0), axis=0), np.sort(few, axis=0))
 
 
 # Worksets --------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
@@ -150,11 +151,17 @@ def streams(draw: st.DrawFn, question: Question) -> list[list[list[list[OneRow]]
     return batches
 
 
-def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) -> None:
+def run_all(
+    data: st.DataObject,
+    *,
+    restart: bool = False,
+    twice: bool = False,
+    strategies: Sequence[SimilarityStrategy] = STRATEGIES,
+) -> None:
     question = data.draw(questions())
     spec = spec_of(question)
     batches = data.draw(streams(question))
-    setup = Setup(data.draw(st.sampled_from(STRATEGIES)), data.draw(st.integers(1, 4)))
+    setup = Setup(data.draw(st.sampled_from(strategies)), data.draw(st.integers(1, 4)))
     flat = [[[row for task in side for row in task] for side in batch] for batch in batches]
     expected = answers(question, flat)
     with tempfile.TemporaryDirectory() as root:

@@ -21,7 +21,7 @@ ROWS_PER_LARGE_WORKSET = 16_384
 SAMPLED = 256  # rows that tell what worksets rule out
 TRIED = 16  # worksets
 LOOK = 200.0  # what a look into a workset costs, in compared pairs
-FEW_PAIRS = 1 << 21  # a few milliseconds: whatever is ruled out of them, worksets cost as much
+FEW_PAIRS = 1 << 23  # some milliseconds: whatever is ruled out of them, worksets cost as much
 GAIN = 0.15  # what has to be gained, of the cost of comparing everything
 
 
