@@ -317,21 +317,22 @@ def test_what_is_counted(tmp_path: Path) -> None:
 
 
 def test_copies_of_the_outer_partition_wait_for_worksets(tmp_path: Path) -> None:
-    """Rows of the outer partition are kept, and copied to a workset that comes with a later batch;
-    when they have expired, they are gone."""
+    """The space is divided between 0 and 10. Of two rows on the two sides of the middle, one is in
+    the outer partition of the other, whichever side that is: once it comes before the other row,
+    which then makes a workset and has to find it there."""
     spec = spec_of(question("euclidean", 1.0, within=100))
     driver = SimilarityDriver(tmp_path, spec, Setup(S3J(partitions=2), 2))
     run(driver, 0, numbered([(0.0, 0.0), (10.0, 0.0)], [0, 0]))
-    run(driver, 1, numbered([(4.6, 0.0), (5.4, 0.0)], [1, 1], 10))  # one in each partition
-    assert segments(driver, OUTER) == 1
-    assert segments(driver, HOME) == 4
-    before = segments(driver, COPY)
-    report = run(driver, 2, numbered([(5.1, 0.0), (4.9, 0.0)], [2, 2], 20))
-    assert report.matches == 5
-    assert segments(driver, COPY) > before
+    assert run(driver, 1, numbered([(4.7, 0.0), (5.3, 50.0)], [1, 1], 10)).matches == 0
+    assert (segments(driver, OUTER), segments(driver, COPY)) == (1, 0), "it is kept, in no workset"
+    driver.reopen()
+    report = run(driver, 2, numbered([(5.3, 0.0), (4.7, 50.0)], [2, 2], 20))
+    assert report.matches == 2
+    assert segments(driver, COPY) == 2, "one for the workset that was there, one for the new one"
+    assert segments(driver, OUTER) == 2
     for batch, time in ((3, 500), (4, 1000), (5, 1001)):
         run(driver, batch, numbered([(0.0, 0.0)], [time], 30 * batch))
-    assert segments(driver, OUTER) == 0
+    assert segments(driver, OUTER) == 0, "what has expired is gone"
 
 
 def test_centroids_come_with_the_first_rows_and_stay(tmp_path: Path) -> None:
