@@ -30,7 +30,7 @@ SECOND = Prices(1e6)  # a distance takes a second
 def a_run(load: list[list[float]], batch_s: int = 1, rows: int = 100, **counted: int) -> Ran:
     counts = {"probes": 0, "compared": 0, "inner": 0, "memberships": rows} | counted
     found = np.ones((len(load), len(load[0])))
-    return Ran(rows, 100, counts, np.array(load), found, 1.0, batch_s, 0)
+    return Ran(rows, 100, counts, np.array(load), 2 * found, found, 1.0, batch_s, 0)
 
 
 def test_a_queue_grows_while_more_comes_than_is_served_and_shrinks_after() -> None:
@@ -74,6 +74,7 @@ def test_load_over_the_mean_by_window() -> None:
     ran = a_run([[1.0, 3.0]] * WINDOW_S + [[2.0, 2.0]] * WINDOW_S)
     assert busy(ran, 0).tolist() == [0.5, 1.5]
     assert busy(ran, 1).tolist() == [1.0, 1.0]
+    assert busy(ran, 0, "met").tolist() == [1.0, 1.0]
 
 
 def figure_4(loads: dict[str, list[float]]) -> dict[tuple[str, float], Ran]:

@@ -99,8 +99,8 @@ def price_for(ran: Ran, peak_s: float, emitted: float = 0.0) -> Prices:
     return Prices(high, emitted)
 
 
-def busy(ran: Ran, window: int) -> Floats:
-    """Each worker's load in a window, over the mean."""
-    per_window = WINDOW_S // ran.batch_s
-    load = ran.load[window * per_window : (window + 1) * per_window].sum(axis=0)
-    return np.asarray(load / load.mean())
+def busy(ran: Ran, window: int, figure: str = "load") -> Floats:
+    """Each worker's load in a window, or another figure, over the mean."""
+    per_window, every = WINDOW_S // ran.batch_s, getattr(ran, figure)
+    mine = every[window * per_window : (window + 1) * per_window].sum(axis=0)
+    return np.asarray(mine / mine.mean())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -91,12 +91,14 @@ class Streams:
 @dataclass(frozen=True)
 class Ran:
     """What a strategy did. For every batch and worker: `load`, the paper's (definition 5), is how
-    many distances it computed to decide, those from centers included; `found` are its pairs."""
+    many distances it computed to decide, those from centers included; `met` are the pairs that met
+    there, `found` those that were alike."""
 
     rows: int
     pairs: int
     counted: dict[str, int]
     load: Floats
+    met: Floats
     found: Floats
     cpu_s: float
     batch_s: int
@@ -178,17 +180,21 @@ def run(
             assert report is not None
             reports.append(report)
             loads.append(_load(report, executor, streams.instances))
-    found = np.array([[load.matches for load in r.instances] for r in reports], np.float64)
     return Ran(
         rows=sum(r.rows_left + r.rows_right for r in reports),
         pairs=sum(r.matches for r in reports),
         counted=counted(reports),
         load=np.array(loads),
-        found=found,
+        met=_by_worker(reports, "pairs"),
+        found=_by_worker(reports, "matches"),
         cpu_s=cpu_s,
         batch_s=batch_s,
         moves=sum(len(r.decisions) for r in reports),
     )
+
+
+def _by_worker(reports: Sequence[BatchReport], figure: str) -> Floats:
+    return np.array([[getattr(load, figure) for load in r.instances] for r in reports], np.float64)
 
 
 def _load(report: BatchReport, executor: Watching, instances: int) -> Floats:

@@ -4,15 +4,22 @@ within the threshold meets in exactly one of them."""
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.engine.batch import run_batch
+from skewless.engine.executor import Collecting, InProcessExecutor
+from skewless.engine.instance import StepTask
+from skewless.engine.pipeline import Node
 from skewless.operators.similarity.copying.covering import evenest
 from skewless.operators.similarity.copying.forming import Former
 from skewless.operators.similarity.copying.owning import Owners
@@ -31,9 +38,11 @@ from skewless.operators.similarity.copying.space import (
     sample_of,
     sends,
 )
+from skewless.operators.similarity.metrics import OwnMetric
 from skewless.operators.similarity.points import Points, concat, take
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies import S3J, ClusterJoin
+from skewless.operators.similarity.strategies.copying import CopyingStrategy
 from tests.operators.similarity.driver import Setup, SimilarityDriver
 from tests.operators.similarity.oracle import Question
 from tests.operators.similarity.test_metrics import VALUES as ANY_VALUES
@@ -199,8 +208,10 @@ def test_definitions_8_to_10(drawn: tuple[SimilaritySpec, list[Points]]) -> None
     homes = np.searchsorted(former.ids, ids)
     np.testing.assert_allclose(from_center, apart[np.arange(len(points)), homes], rtol=1e-12)
     assert (from_center <= t).all()
+    first, _, _, _ = formed(spec, parts[:1])
     for row in range(len(points)):
-        close = np.flatnonzero(apart[row] <= t / 2 - slack)
+        known = len(first) if row < len(parts[0]) else len(former)  # when the row came
+        close = np.flatnonzero(apart[row, :known] <= t / 2 - slack)
         assert set(close.tolist()) <= {int(homes[row])}, "within t/2 of a center: its inner set"
         for number in range(len(former)):
             is_copy = (row, int(former.ids[number])) in copies
@@ -322,21 +333,22 @@ def test_what_is_counted(tmp_path: Path) -> None:
 
 
 def test_copies_of_the_outer_partition_wait_for_worksets(tmp_path: Path) -> None:
-    """Rows of the outer partition are kept, and copied to a workset that comes with a later batch;
-    when they have expired, they are gone."""
+    """The space is divided between 0 and 10. Of two rows on the two sides of the middle, one is in
+    the outer partition of the other, whichever side that is: once it comes before the other row,
+    which then makes a workset and has to find it there."""
     spec = spec_of(question("euclidean", 1.0, within=100))
     driver = SimilarityDriver(tmp_path, spec, Setup(S3J(partitions=2), 2))
     run(driver, 0, numbered([(0.0, 0.0), (10.0, 0.0)], [0, 0]))
-    run(driver, 1, numbered([(4.6, 0.0), (5.4, 0.0)], [1, 1], 10))  # one in each partition
-    assert segments(driver, OUTER) == 1
-    assert segments(driver, HOME) == 4
-    before = segments(driver, COPY)
-    report = run(driver, 2, numbered([(5.1, 0.0), (4.9, 0.0)], [2, 2], 20))
-    assert report.matches == 5
-    assert segments(driver, COPY) > before
+    assert run(driver, 1, numbered([(4.7, 0.0), (5.3, 50.0)], [1, 1], 10)).matches == 0
+    assert (segments(driver, OUTER), segments(driver, COPY)) == (1, 0), "it is kept, in no workset"
+    driver.reopen()
+    report = run(driver, 2, numbered([(5.3, 0.0), (4.7, 50.0)], [2, 2], 20))
+    assert report.matches == 2
+    assert segments(driver, COPY) == 2, "one for the workset that was there, one for the new one"
+    assert segments(driver, OUTER) == 2
     for batch, time in ((3, 500), (4, 1000), (5, 1001)):
         run(driver, batch, numbered([(0.0, 0.0)], [time], 30 * batch))
-    assert segments(driver, OUTER) == 0
+    assert segments(driver, OUTER) == 0, "what has expired is gone"
 
 
 def test_centroids_come_with_the_first_rows_and_stay(tmp_path: Path) -> None:
@@ -395,6 +407,49 @@ def test_late_rows_are_no_members(tmp_path: Path) -> None:
         if isinstance(strategy, S3J):
             assert 77.0 not in np.asarray(driver.worksets().centers)[:, 0].tolist()
             assert segments(driver, HOME) == 3
+
+
+def chebyshev(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    return np.abs(a - b).max(axis=1)
+
+
+@examples(20)
+@given(
+    st.lists(st.lists(VALUES["manhattan"], max_size=9), min_size=1, max_size=3),
+    st.sampled_from([S3J(), S3J(partitions=3, tolerance=0.0), ClusterJoin(4)]),
+)
+def test_a_metric_of_ones_own(batches: list[list[list[float]]], strategy: CopyingStrategy) -> None:
+    """Nothing but distances of rows from rows is ever asked for."""
+    spec = replace(spec_of(question("euclidean", 1.0)), metric=OwnMetric(chebyshev))
+    rows = list(itertools.chain.from_iterable(batches))
+    near = [max(map(abs, np.subtract(a, b))) <= 1 for a, b in itertools.combinations(rows, 2)]
+    with tempfile.TemporaryDirectory() as folder:
+        driver = SimilarityDriver(folder, spec, Setup(strategy, 3))
+        found = 0
+        for number, batch in enumerate(batches):
+            found += run(driver, number, numbered(batch, [0] * len(batch), 10 * number)).matches
+    assert found == sum(near)
+
+
+def test_nothing_is_lost_if_the_sink_reads_nothing(tmp_path: Path) -> None:
+    """Worksets are formed, whoever asks for pairs: what comes later finds its partners."""
+    spec = spec_of(question("euclidean", 1.0))
+    driver = SimilarityDriver(tmp_path, spec, Setup(S3J(tolerance=0.0), 2))
+    for batch in (0, 1):
+        rows = batch_of(
+            numbered([(0.0, 0.0), (9.0, 0.0)], [batch] * 2, 5 * batch), spec.left.schema
+        )
+        executor = Unasked(driver.pipeline, driver.root, [[[rows]]])
+        report = run_batch(driver.query, executor, Collecting(), batch)
+        assert report is not None and report.matches == 0
+    assert run(driver, 2, numbered([(0.5, 0.0)], [2], 20)).matches == 2
+
+
+class Unasked(InProcessExecutor):
+    """Nobody reads the results, so that they are not even made."""
+
+    def rows(self, task: StepTask, node: Node) -> list[list[pa.RecordBatch]]:
+        return []
 
 
 def test_two_streams_are_in_the_same_worksets(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import tempfile
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -229,6 +230,38 @@ def test_how_far_times_of_a_pair_lie_behind(
 @given(st.data())
 def test_any_similarity_join_is_right(data: st.DataObject) -> None:
     run_all(data)
+
+
+@st.composite
+def trickles(draw: st.DrawFn) -> tuple[Question, list[list[OneRow]]]:
+    """Rows of one stream that come one or two at a time, so that worksets come one by one; where
+    partitions meet, partners of a new one have long been there."""
+    threshold = draw(st.sampled_from([1.0, 2.0]))
+    values = st.tuples(st.integers(0, 8).map(float), st.integers(0, 1).map(lambda y: 9.0 * y))
+    batches = draw(st.lists(st.lists(values, min_size=1, max_size=2), min_size=2, max_size=8))
+    numbers = iter(range(100))
+    rows = [[(next(numbers), 0, list(value)) for value in batch] for batch in batches]
+    return Question("euclidean", threshold, (-9, 9), None, (0, 0), True), rows
+
+
+@examples(100)
+@given(trickles(), st.integers(1, 3), st.integers(2, 4), st.integers(0, 3))
+def test_worksets_that_come_late_find_what_was_there(
+    drawn: tuple[Question, list[list[OneRow]]], instances: int, partitions: int, seed: int
+) -> None:
+    question, batches = drawn
+    strategy = S3J(partitions=partitions, tolerance=0.0, migration_cost=0.0, seed=seed)
+    # The first batch is one row of every place: the space is divided somewhere between them.
+    places = [(1000 + x, 0, [float(x), 0.0]) for x in range(0, 9, 2)]
+    batches = [places, *batches]
+    expected = answers(question, [[batch] for batch in batches])
+    spec = spec_of(question)
+    with tempfile.TemporaryDirectory() as root:
+        driver = SimilarityDriver(root, spec, Setup(strategy, instances))
+        for number, (batch, answer) in enumerate(zip(batches, expected, strict=True)):
+            outcome = driver.run(number, {"left": [[batch_of(batch, spec.left.schema)]]})
+            found = [(min(r[0], r[3]), max(r[0], r[3])) for r in outcome.rows.elements()]
+            assert Counter(found) == Counter(answer.certain)
 
 
 @examples(30)

@@ -37,6 +37,8 @@ from skewless.state.blobs import BlobInfo
 from skewless.state.rewriting import SEGMENT_ROWS_MAX, in_order
 from skewless.state.segments import Rows, SegmentInfo
 
+NOBODY = np.empty(0, np.uint64)
+
 
 @dataclass(frozen=True)
 class FormWork:
@@ -57,8 +59,7 @@ class FormWork:
         for segment in (*self.new, *self.kept):
             instance.rows(segment)
         instance.clock.reset()
-        forming = InstanceForming(self, instance)
-        forming.run()
+        InstanceForming(self, instance).run()
         return iter(())
 
 
@@ -103,17 +104,13 @@ class InstanceForming:
                 instance.write(side, piece, kind=role_of(side))
         every = Worksets.joined(formed)
         alive = None if every is None else every.needed(*work.keep_sets_after_us)
-        gone = (
-            set()
-            if every is None or alive is None
-            else {*every.ids.tolist()} - {*alive.ids.tolist()}
-        )
+        gone = np.setdiff1d(every.ids, alive.ids) if every and alive is not None else NOBODY
         instance.load = InstanceLoad(instance.number, late=self._late)
         instance.detail = {
             "memberships": sum(s.rows for s in instance.written),
             "workset_distances": self._distances,
             "made": made,
-            "gone": sorted(gone),
+            "gone": gone.tolist(),
             "blob": asdict(write_worksets(instance.folder, alive)) if alive else None,
         }
 
@@ -134,7 +131,7 @@ class InstanceForming:
         if known is None:
             if points is None:
                 return None, made
-            known = Worksets.around(np.empty(0, np.uint64), take(points, np.empty(0, np.int64)))
+            known = Worksets.around(NOBODY, take(points, np.empty(0, np.int64)))
         former = Former(self._spec, partition, known.ids, known.centers, made)
         last_us, radius = known.last_us, known.radius
         if points is not None:
