@@ -119,9 +119,10 @@ class Size:
             "hamming": replace(self.base, data=clustered, metric="hamming"),
             "jaccard": replace(self.base, data=clustered, metric="jaccard"),
             "haversine": replace(self.base, metric="haversine"),
-            "batches of a second": replace(self.base, rows=self.base.rows // 2, batches=60),
         }
-        return [Named(name, case) for name, case in cases.items()]
+        small = replace(self.base, rows=self.base.rows // 2, windows=1, batches=WINDOW_S)
+        found = [Named(name, case) for name, case in cases.items()]
+        return [*found, Named("batches of a second", small, (AUTO, BRUTE))]
 
     def _many_rows(self) -> list[Named]:
         """Where comparing everything is what costs."""

@@ -107,7 +107,7 @@ def core_case(parameters: Json) -> Json:
     given = dict(parameters["case"])
     case = Case(Vectors(**given.pop("data")), **given)
     names = parameters["strategies"]
-    small = replace(case, rows=40, windows=1)
+    small = replace(case, rows=40, windows=1, batches=1)
     for name in names:
         core(small, STRATEGIES[name])  # loops are compiled, files read
     gc.freeze()  # as in Spark's workers: loaded libraries are not to be searched
