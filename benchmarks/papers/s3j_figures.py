@@ -56,7 +56,7 @@ class Blind(S3J):
 
 
 def latencies(scale: Scale) -> Iterator[Experiment]:
-    size = scale.pick(Size(2000, 4000, 5, 4), Size(250, 500, 20, 3))
+    size = scale.pick(Size(2000, 4000, 5, 4), Size(100, 200, 20, 3))
     five = {
         (name, float(n)): run(Streams(0.001, size.fast, n), STRATEGIES[name], 1, size.batch_s)
         for n in WORKERS
