@@ -409,6 +409,19 @@ def test_late_rows_are_no_members(tmp_path: Path) -> None:
             assert segments(driver, HOME) == 3
 
 
+@pytest.mark.parametrize("strategy", [S3J(partitions=2), ClusterJoin(2)], ids=repr)
+def test_rows_that_are_late_when_the_space_is_divided(
+    strategy: CopyingStrategy, tmp_path: Path
+) -> None:
+    """Time has passed before there was a row that could be compared."""
+    spec = spec_of(question("euclidean", 1.0))
+    driver = SimilarityDriver(tmp_path, spec, Setup(strategy, 2))
+    assert run(driver, 0, [(0, 100, None)]).null_keys == 1
+    report = run(driver, 1, numbered([(0.0, 0.0), (0.5, 0.0), (0.2, 0.0)], [101, 3, 102], 1))
+    assert (report.late, report.matches) == (1, 1)
+    assert segments(driver, HOME, INNER) == 2
+
+
 def chebyshev(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.abs(a - b).max(axis=1)
 
