@@ -26,6 +26,7 @@ from skewless.operators.similarity.strategies import (
     S3J,
     AutoSimilarity,
     BruteForce,
+    ClusterJoin,
     SimilarityStrategy,
 )
 from skewless.operators.three_way.operator import ThreeWayOperator
@@ -195,6 +196,24 @@ def similarity(strategy: SimilarityStrategy) -> Kit:
     )
 
 
+def similarity_alone(strategy: SimilarityStrategy) -> Kit:
+    """Rows of one stream. Of two at one time either may come first, so only times are told."""
+    output = (SideColumn("left", 1, "first_t"), SideColumn("right", 1, "then_t"))
+    spec = replace(similar_spec(), right=None, output=output)
+    return Kit(
+        f"similarity_join of one stream by {strategy!r}",
+        ("a",),
+        (2, 3, 1),
+        lambda instances: Pipeline.of(SimilarityOperator(spec, strategy, instances)),
+        lambda streams: asked(
+            "SELECT least(a.a_t, b.a_t), greatest(a.a_t, b.a_t), abs(a.a_x - b.a_x) FROM a JOIN a "
+            f"AS b ON a.a_id < b.a_id AND abs(a.a_x - b.a_x) <= {NEAR} "
+            f"AND abs(a.a_t - b.a_t) <= {WITHIN_S * SECOND_US}",
+            streams,
+        ),
+    )
+
+
 def first_of_each(streams: Sequence[Arriving]) -> Rows:
     """Row by row, in the order of time and arrival."""
     [stream] = streams
@@ -309,7 +328,10 @@ KITS = {
         three_way(TriJoin()),
         three_way(Tree()),
         similarity(AutoSimilarity()),
-        similarity(S3J(dealt=False, tolerance=0.0)),
+        similarity(S3J(tolerance=0.0, migration_cost=0.0)),
+        similarity(S3J(partitions=4, tolerance=0.0)),
+        similarity(ClusterJoin(3)),
+        similarity_alone(S3J(partitions=2, tolerance=0.0, migration_cost=0.0)),
         similarity(BruteForce()),
         DEDUPLICATE,
         JOIN_AGGREGATE,

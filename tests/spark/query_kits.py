@@ -422,7 +422,7 @@ SINGLE = (
     three_way(sk.Tree()),
     three_way("auto"),
     # Places change after every batch that was not perfectly even: kills come in the midst of moves.
-    similarity("S3J of places", sk.S3J(dealt=False, tolerance=0.0), decides=True),
+    similarity("S3J", sk.S3J(partitions=1, tolerance=0.0, migration_cost=0.0), decides=True),
     similarity("ClusterJoin", sk.ClusterJoin(partitions=4)),
     similarity("auto", "auto"),
     DEDUPLICATE,

@@ -51,7 +51,7 @@ def test_the_good_arguments_are_good(frames: Frames) -> None:
         {"on": (["x", "y"], ["x", "z"]), "metric": "haversine", "threshold": 20_015_000},
         {"on": "tags", "metric": "jaccard", "threshold": 1, "late": ("1 second", timedelta(0))},
         {"within": ("-1 second", "2 hours"), "instances": 1, "dimension": 3},
-        {"within": None, "window": timedelta(minutes=1), "strategy": sk.S3J(most=5)},
+        {"within": None, "window": timedelta(minutes=1), "strategy": sk.S3J(partitions=5)},
         {"threshold": np.float64(0.25), "suffixes": ["_a", "_b"], "on_bad": "drop"},
         {"within": sk.UNBOUNDED, "late": None, "strategy": None},
         {"left_time": None, "right_time": None, "time": ["at", "seen"], "strategy": "auto"},
@@ -361,11 +361,12 @@ def test_argument_that_could_not_mean_what_it_says(
 
 
 STRATEGY_ERRORS: dict[str, tuple[Any, str, object, str]] = {
-    "dealt: number": (lambda: sk.S3J(dealt=1), "dealt", 1, "True or False"),
-    "dealt: none": (lambda: sk.S3J(dealt=None), "dealt", None, "True or False"),
-    "most: none": (lambda: sk.S3J(most=0), "most", 0, "at least 1, or None"),
-    "most: half": (lambda: sk.S3J(most=1.5), "most", 1.5, "a whole number"),
-    "most: truth": (lambda: sk.S3J(most=True), "most", True, "a whole number"),
+    "space: none": (lambda: sk.S3J(partitions=0), "partitions", 0, "at least 1, or None"),
+    "space: half": (lambda: sk.S3J(1.5), "partitions", 1.5, "a whole number"),
+    "space: truth": (lambda: sk.S3J(True), "partitions", True, "a whole number"),
+    "migration: negative": (lambda: sk.S3J(migration_cost=-1), "migration_cost", -1, "at least 0"),
+    "migration: text": (lambda: sk.S3J(migration_cost="1"), "migration_cost", "1", "a number"),
+    "space seed": (lambda: sk.S3J(seed=-1), "seed", -1, "a whole number of at least 0"),
     "tolerance: negative": (lambda: sk.S3J(tolerance=-1), "tolerance", -1, "at least 0"),
     "tolerance: NaN": (lambda: sk.S3J(tolerance=math.nan), "tolerance", math.nan, "at least 0"),
     "tolerance: infinite": (lambda: sk.S3J(tolerance=math.inf), "tolerance", math.inf, "a number"),

@@ -11,7 +11,7 @@ import pyarrow as pa
 from skewless.engine.report import BatchReport
 from skewless.operators.similarity.operator import SimilarityOperator
 from skewless.operators.similarity.strategies import S3J, SimilarityStrategy
-from skewless.operators.similarity.worksets import WORKSETS, Worksets, read_worksets
+from skewless.operators.similarity.worksets import Worksets, read_all
 from tests.oracle import Row, multiset, rows_of
 from tests.queries import OperatorRun, Ran, Streams
 
@@ -52,6 +52,6 @@ class SimilarityDriver(OperatorRun):
 
     def worksets(self) -> Worksets:
         """Those of the last commit."""
-        (blob,) = self.state.blobs
-        assert blob.label == WORKSETS
-        return read_worksets(self.query.folder, blob)
+        found = read_all(self.query.folder, self.state.blobs)
+        assert found is not None
+        return found

@@ -3,7 +3,6 @@ again, and readers of the output folder see every pair once and none twice."""
 
 from __future__ import annotations
 
-import itertools
 import shutil
 import tempfile
 from collections import Counter
@@ -13,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
@@ -21,6 +19,7 @@ from hypothesis import strategies as st
 from skewless import failpoints
 from skewless.engine.lifecycle import DURABLE, TRANSIENT
 from skewless.errors import CheckpointMismatchError, StateDamagedError
+from skewless.operators.similarity.copying.roles import HOME, INNER, named
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies import (
     S3J,
@@ -49,6 +48,7 @@ from tests.operators.similarity.driver import Batch, Setup, SimilarityDriver
 from tests.operators.similarity.oracle import Answer, OneRow, Pair, Question, answers
 from tests.operators.similarity.test_properties import (
     STRATEGIES,
+    Limited,
     batch_of,
     questions,
     spec_of,
@@ -130,12 +130,15 @@ SETS = ([1, 2, 3], [1, 2, 3, 4], [7], [], [5, 6], [2, 3, 1], [7, 8, 9])
 TWO = story(Question("euclidean", 1.2, (-12, 12), None, (5, 5), False), PLACES)
 ALONE = story(Question("jaccard", 0.3, (-12, 12), None, (5, 5), True), SETS)
 ALL = len(TWO.rows)
+# All worksets are in one partition, and so with one instance at first: some have to move.
+MOVING = S3J(partitions=1, tolerance=0.0, migration_cost=0.0)
 JOINS: dict[str, tuple[Story, SimilarityStrategy]] = {
-    "two streams, S3J": (TWO, S3J()),
-    "two streams, S3J of places": (TWO, S3J(dealt=False, tolerance=0.0)),
+    "two streams, looking": (TWO, Limited(None)),
+    "two streams, S3J that moves": (TWO, MOVING),
     "one stream, ClusterJoin": (ALONE, ClusterJoin(3)),
-    "one stream, S3J of places": (ALONE, S3J(dealt=False, tolerance=0.0)),
-    "one stream, S3J": (ALONE, S3J(most=2)),
+    "one stream, S3J that moves": (ALONE, MOVING),
+    "one stream, looking": (ALONE, Limited(2)),
+    "two streams, S3J that stays": (TWO, S3J(partitions=4, tolerance=10.0)),
     "two streams, ClusterJoin": (TWO, ClusterJoin(3)),
 }
 # The others are crashed in the slow suite.
@@ -148,17 +151,6 @@ CRASHES = [
 ]
 
 
-@pytest.fixture
-def piled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All new worksets are with one instance, so that some have to move."""
-    numbers = itertools.count(1)
-
-    def multiples(count: int) -> np.ndarray:
-        return np.array([INSTANCES * next(numbers) for _ in range(count)], np.uint64)
-
-    monkeypatch.setattr("skewless.operators.similarity.strategies.s3j.new_ids", multiples)
-
-
 def driver_of(folder: Path, name: str, **options: int) -> SimilarityDriver:
     story, strategy = JOINS[name]
     setup = Setup(strategy, INSTANCES)
@@ -169,7 +161,9 @@ def started_again(setup: Setup) -> Setup:
     """What may be changed at a restart, changed."""
     strategy = setup.strategy
     if isinstance(strategy, S3J):
-        strategy = replace(strategy, dealt=not strategy.dealt, most=5)
+        strategy = replace(strategy, seed=strategy.seed + 1, tolerance=0.5, migration_cost=0.1)
+    elif isinstance(strategy, Limited):
+        strategy = replace(strategy, most=5)
     elif isinstance(strategy, ClusterJoin):
         strategy = replace(strategy, seed=strategy.seed + 1)
     return Setup(strategy, setup.instances + 1)
@@ -224,15 +218,16 @@ def test_a_crash_at(
     assert story.published(driver) == story.until(ALL)
 
 
-@pytest.mark.usefixtures("early_compaction", "piled")
+@pytest.mark.usefixtures("early_compaction")
 @pytest.mark.parametrize("name", JOINS)
 def test_the_stories_have_all_that_a_crash_can_hit(name: str, tmp_path: Path) -> None:
     story = JOINS[name][0]
     assert all(answer.certain for answer in story.answers)
     driver = driver_of(tmp_path, name)
     reports = [driver.run(n, batch).report for n, batch in enumerate(story.batches[:CRASHED_BATCH])]
-    assert any(r.decisions for r in reports) == ("of places" in name)
-    kept = sum(s.rows for s in driver.state.segments if s.side == "left")
+    assert any(r.decisions for r in reports) == ("that moves" in name)
+    sides = ("left", named("left", HOME), named("left", INNER))
+    kept = sum(s.rows for s in driver.state.segments if s.side in sides)
     assert 0 < kept < sum(r.rows_left for r in reports), "what came first can meet nothing any more"
     hits: Counter[str] = Counter()
     with mock.patch.object(failpoints, "hit", lambda point, batch_id=-1: hits.update([point])):
@@ -318,9 +313,11 @@ def test_damaged_state_is_refused(
 OTHERS = (
     (S3J(), ClusterJoin(3), "3 partitions"),
     (S3J(), BruteForce(), "all in one"),
-    (ClusterJoin(3), S3J(dealt=False), "formed on the fly"),
+    (S3J(), S3J(partitions=3), "3"),
+    (Limited(None), S3J(), "rows copied"),
+    (ClusterJoin(3), S3J(partitions=3), "formed in partitions"),
     (ClusterJoin(3), ClusterJoin(4), "4 partitions"),
-    (BruteForce(), S3J(), "formed on the fly"),
+    (BruteForce(), Limited(None), "formed on the fly"),
 )
 
 
@@ -389,24 +386,22 @@ def owners_of(driver: SimilarityDriver) -> dict[str, int]:
 
 def moved(tmp_path: Path) -> SimilarityDriver:
     """A join some of whose worksets have moved."""
-    driver = driver_of(tmp_path, "two streams, S3J of places")
+    driver = driver_of(tmp_path, "two streams, S3J that moves")
     for number, batch in enumerate(TWO.batches):
         driver.run(number, batch)
     assert owners_of(driver)
     return driver
 
 
-@pytest.mark.usefixtures("piled")
 def test_places_survive_a_restart_with_as_many_instances(tmp_path: Path) -> None:
     driver = moved(tmp_path)
     owners = {int(i): place for i, place in owners_of(driver).items()}
     driver.reopen()
-    assert driver.coordinator.owners == owners
+    assert driver.coordinator.running.owners == owners
     driver.reopen(replace(driver.setup, instances=INSTANCES + 1))
-    assert driver.coordinator.owners == {}
+    assert driver.coordinator.running.owners == {}
 
 
-@pytest.mark.usefixtures("piled")
 def test_places_of_worksets_that_are_gone_are_forgotten(tmp_path: Path) -> None:
     driver = moved(tmp_path)
     schema = TWO.spec.left.schema

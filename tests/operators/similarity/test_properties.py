@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import tempfile
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
@@ -15,9 +17,11 @@ from hypothesis import strategies as st
 
 from skewless.engine.watermark import EventTimes
 from skewless.operators.pair import OutputColumn
-from skewless.operators.similarity import centers, metrics, screening
+from skewless.operators.similarity import metrics, screening
+from skewless.operators.similarity.copying import form, forming, space
+from skewless.operators.similarity.copying.way import RunningCopies
+from skewless.operators.similarity.looking import centers
 from skewless.operators.similarity.metrics import METRICS
-from skewless.operators.similarity.operator import SimilarityCoordinator
 from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
 from skewless.operators.similarity.strategies import (
     S3J,
@@ -26,6 +30,7 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
+from skewless.operators.similarity.strategies.looking import LookingStrategy, OnTheFly
 from skewless.state import compaction
 from skewless.state import rewriting as compact
 from tests.operators.similarity.driver import Outcome, Setup, SimilarityDriver
@@ -52,17 +57,33 @@ THRESHOLDS: dict[str, tuple[float, ...]] = {
     "jaccard": (0.0, 0.5, 0.75),
     "haversine": (0.0, 1e6, 5e6),
 }
+
+
+@dataclass(frozen=True)
+class Limited(OnTheFly):
+    """Worksets that tasks make, `most` of them."""
+
+    most: int | None
+
+    def limit(self, rows: int, dimension: int) -> int | None:
+        return self.most
+
+
 STRATEGIES: list[SimilarityStrategy] = [
     S3J(),
-    S3J(most=2),
+    S3J(tolerance=0.0, migration_cost=0.0),
+    S3J(partitions=1, tolerance=0.0),
+    S3J(partitions=3, tolerance=0.0, migration_cost=0.0, seed=1),
+    S3J(partitions=200),
     AutoSimilarity(),
-    S3J(dealt=False),
-    S3J(dealt=False, tolerance=0.0),
+    Limited(None),
+    Limited(2),
     ClusterJoin(partitions=1),
     ClusterJoin(partitions=3),
     ClusterJoin(partitions=200),
     BruteForce(),
 ]
+LOOKING = [s for s in STRATEGIES if isinstance(s, LookingStrategy)]
 
 
 @st.composite
@@ -131,11 +152,17 @@ def streams(draw: st.DrawFn, question: Question) -> list[list[list[list[OneRow]]
     return batches
 
 
-def run_all(data: st.DataObject, *, restart: bool = False, twice: bool = False) -> None:
+def run_all(
+    data: st.DataObject,
+    *,
+    restart: bool = False,
+    twice: bool = False,
+    strategies: Sequence[SimilarityStrategy] = STRATEGIES,
+) -> None:
     question = data.draw(questions())
     spec = spec_of(question)
     batches = data.draw(streams(question))
-    setup = Setup(data.draw(st.sampled_from(STRATEGIES)), data.draw(st.integers(1, 4)))
+    setup = Setup(data.draw(st.sampled_from(strategies)), data.draw(st.integers(1, 4)))
     flat = [[[row for task in side for row in task] for side in batch] for batch in batches]
     expected = answers(question, flat)
     with tempfile.TemporaryDirectory() as root:
@@ -205,6 +232,38 @@ def test_any_similarity_join_is_right(data: st.DataObject) -> None:
     run_all(data)
 
 
+@st.composite
+def trickles(draw: st.DrawFn) -> tuple[Question, list[list[OneRow]]]:
+    """Rows of one stream that come one or two at a time, so that worksets come one by one; where
+    partitions meet, partners of a new one have long been there."""
+    threshold = draw(st.sampled_from([1.0, 2.0]))
+    values = st.tuples(st.integers(0, 8).map(float), st.integers(0, 1).map(lambda y: 9.0 * y))
+    batches = draw(st.lists(st.lists(values, min_size=1, max_size=2), min_size=2, max_size=8))
+    numbers = iter(range(100))
+    rows = [[(next(numbers), 0, list(value)) for value in batch] for batch in batches]
+    return Question("euclidean", threshold, (-9, 9), None, (0, 0), True), rows
+
+
+@examples(100)
+@given(trickles(), st.integers(1, 3), st.integers(2, 4), st.integers(0, 3))
+def test_worksets_that_come_late_find_what_was_there(
+    drawn: tuple[Question, list[list[OneRow]]], instances: int, partitions: int, seed: int
+) -> None:
+    question, batches = drawn
+    strategy = S3J(partitions=partitions, tolerance=0.0, migration_cost=0.0, seed=seed)
+    # The first batch is one row of every place: the space is divided somewhere between them.
+    places = [(1000 + x, 0, [float(x), 0.0]) for x in range(0, 9, 2)]
+    batches = [places, *batches]
+    expected = answers(question, [[batch] for batch in batches])
+    spec = spec_of(question)
+    with tempfile.TemporaryDirectory() as root:
+        driver = SimilarityDriver(root, spec, Setup(strategy, instances))
+        for number, (batch, answer) in enumerate(zip(batches, expected, strict=True)):
+            outcome = driver.run(number, {"left": [[batch_of(batch, spec.left.schema)]]})
+            found = [(min(r[0], r[3]), max(r[0], r[3])) for r in outcome.rows.elements()]
+            assert Counter(found) == Counter(answer.certain)
+
+
 @examples(30)
 @given(st.data())
 def test_restarts_change_nothing(data: st.DataObject) -> None:
@@ -226,6 +285,9 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
         mock.patch.object(metrics, "PAIRS_PER_CHUNK", 2),
         mock.patch.object(metrics, "NEAR_PER_CHUNK", 2),
         mock.patch.object(centers, "ROWS_AT_ONCE", 2),
+        mock.patch.object(forming, "ROWS_AT_ONCE", 2),
+        mock.patch.object(space, "ROWS_AT_ONCE", 2),
+        mock.patch.object(form, "SEGMENT_ROWS_MAX", 2),
     ):
         run_all(data, restart=True)
 
@@ -233,12 +295,12 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
 @examples(30)
 @given(st.data())
 def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> None:
-    def scatter(self: SimilarityCoordinator, reports: Any) -> tuple[Any, ...]:
-        ids = [i for report in reports for i, _ in report.detail["worksets"]]
+    def scatter(self: RunningCopies, reports: Any) -> tuple[Any, ...]:
+        ids = [i for report in reports for i, _, _ in report.detail["sets"]]
         self.owners = {i: data.draw(st.integers(0, len(reports) - 1)) for i in ids}
         return ()
 
-    with mock.patch.object(SimilarityCoordinator, "_balance", scatter):
+    with mock.patch.object(RunningCopies, "_balance", scatter):
         run_all(data, restart=True)
 
 

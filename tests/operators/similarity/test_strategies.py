@@ -37,17 +37,23 @@ def test_strategies_are_values(strategy: SimilarityStrategy) -> None:
 
 
 def test_what_strategies_do_differently() -> None:
-    assert [s.has_owners for s in (S3J(), S3J(dealt=False), ClusterJoin(), BruteForce())] == [
-        False, True, False, False,
-    ]  # fmt: skip
-    assert [s.counts_inner for s in (S3J(), AutoSimilarity(), ClusterJoin(), BruteForce())] == [
-        True, True, False, False,
-    ]  # fmt: skip
-    assert S3J().limit(10**6, 2) is None
-    assert S3J(most=7).limit(10**6, 2) == 7
+    assert [s.counts_inner for s in (AutoSimilarity(), BruteForce())] == [True, False]
+    assert [s.forms_worksets for s in (S3J(), ClusterJoin())] == [True, False]
     assert AutoSimilarity().limit(10**6, 2) == 500
     assert AutoSimilarity().limit(10**6, 384) == 61
     assert AutoSimilarity().limit(1, 2) == 1
+    assert [S3J().partitions_for(n) for n in (1, 5)] == [1, 5]
+    assert [S3J(partitions=7).partitions_for(n) for n in (1, 5)] == [7, 7]
+    assert ClusterJoin().partitions_for(5) == 500
+
+
+def test_ways_of_storing_have_different_names() -> None:
+    """A checkpoint of one is refused by the others."""
+    strategies = (
+        S3J(), S3J(partitions=3), S3J(partitions=4), ClusterJoin(3), ClusterJoin(4),
+        AutoSimilarity(), BruteForce(),
+    )  # fmt: skip
+    assert len({s.workset_rule for s in strategies}) == len(strategies)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="paths")

@@ -25,6 +25,7 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
+from skewless.operators.similarity.strategies.looking import LookingStrategy
 from skewless.operators.similarity.worksets import Worksets, read_worksets, write_worksets
 from skewless.state.blobs import BLOBS
 from skewless.state.files import Folder
@@ -34,9 +35,10 @@ from tests.operators.similarity.oracle import OneRow, Question
 from tests.operators.similarity.test_metrics import VALUES as ANY_VALUES
 from tests.operators.similarity.test_metrics import column_of
 from tests.operators.similarity.test_properties import (
-    STRATEGIES,
+    LOOKING,
     THRESHOLDS,
     VALUES,
+    Limited,
     batch_of,
     spec_of,
 )
@@ -45,6 +47,9 @@ from tests.strategies import examples
 FAR_OFF = st.tuples(st.sampled_from([1e8, -1e8]), st.integers(-3, 3), st.floats(0, 1)).map(
     lambda v: [v[0] + v[1], v[0] + v[2]]
 )
+
+
+UNLIMITED = Limited(None)
 
 
 def question(metric: str, threshold: float, within: int = 10) -> Question:
@@ -56,7 +61,7 @@ def points_of(metric: str, values: Sequence[Any]) -> Points:
 
 
 def worksets_around(
-    spec: SimilaritySpec, strategy: SimilarityStrategy, parts: Sequence[Points]
+    spec: SimilaritySpec, strategy: LookingStrategy, parts: Sequence[Points]
 ) -> tuple[Points, np.ndarray, np.ndarray, Worksets]:
     """Rows that came in parts, one after the other: all points, their worksets and distances from
     the centers, and the worksets with their members."""
@@ -95,9 +100,9 @@ def between(spec: SimilaritySpec, a: Points, b: Points) -> np.ndarray:
 
 
 @examples(150)
-@given(pools(), st.sampled_from(STRATEGIES))
+@given(pools(), st.sampled_from(LOOKING))
 def test_rows_are_within_reach_of_their_center(
-    pool: tuple[SimilaritySpec, list[Points], Points], strategy: SimilarityStrategy
+    pool: tuple[SimilaritySpec, list[Points], Points], strategy: LookingStrategy
 ) -> None:
     spec, parts, _ = pool
     points, ids, distances, worksets = worksets_around(spec, strategy, parts)
@@ -112,14 +117,14 @@ def test_rows_are_within_reach_of_their_center(
     np.testing.assert_allclose(distances, from_centers, rtol=1e-9, atol=scale)
     for number in range(len(worksets)):
         assert worksets.radius[number] == distances[homes == number].max()
-    if isinstance(strategy, S3J) and strategy.limit(len(points), 2) is None:
+    if strategy == UNLIMITED:
         assert (distances <= spec.threshold).all()
 
 
 @examples(300)
-@given(pools(), st.sampled_from(STRATEGIES))
+@given(pools(), st.sampled_from(LOOKING))
 def test_no_workset_with_a_partner_is_left_out(
-    pool: tuple[SimilaritySpec, list[Points], Points], strategy: SimilarityStrategy
+    pool: tuple[SimilaritySpec, list[Points], Points], strategy: LookingStrategy
 ) -> None:
     spec, parts, probing = pool
     points, ids, _, worksets = worksets_around(spec, strategy, parts)
@@ -133,8 +138,8 @@ def test_no_workset_with_a_partner_is_left_out(
 def test_worksets_out_of_reach_are_left_out() -> None:
     spec = spec_of(question("euclidean", 1.0))
     points = points_of("euclidean", [[10.0 * i, 0.5] for i in range(20)])
-    _, _, _, worksets = worksets_around(spec, S3J(), [points])
-    rows, numbers = S3J().probe(spec, points, worksets)
+    _, _, _, worksets = worksets_around(spec, UNLIMITED, [points])
+    rows, numbers = UNLIMITED.probe(spec, points, worksets)
     assert len(worksets) == 20
     assert sorted(rows.tolist()) == list(range(20)), "each row looks into its own alone"
     assert sorted(numbers.tolist()) == list(range(20))
@@ -154,7 +159,7 @@ def test_partners_opposite_to_the_center_are_found() -> None:
         apart = spec.metric.cross(points, take(points, np.zeros(1, np.int64)))[:, 0]
         one = Worksets.around(np.zeros(1, np.uint64), take(points, np.zeros(1, np.int64)))
         worksets = one.with_members(homes, np.zeros(2, np.int64), apart)
-        assert len(ClusterJoin(1).probe(spec, probing, worksets)[0]) == 1
+        assert len(UNLIMITED.probe(spec, probing, worksets)[0]) == 1
 
 
 @pytest.mark.parametrize("most", [1, 3, 8])
@@ -162,22 +167,22 @@ def test_most_bounds_the_number_of_worksets(most: int) -> None:
     spec = spec_of(question("euclidean", 1.0))
     rng = np.random.default_rng(4)
     parts: list[Points] = [rng.uniform(-50, 50, (40, 2)) for _ in range(3)]
-    _, ids, distances, worksets = worksets_around(spec, S3J(most=most), parts)
+    _, ids, distances, worksets = worksets_around(spec, Limited(most), parts)
     assert len(worksets) == len(set(ids.tolist())) == most
     assert (distances > spec.threshold).any(), "rows stay with a center, however far it is"
-    assert len(worksets_around(spec, S3J(), parts)[3]) > 8
+    assert len(worksets_around(spec, UNLIMITED, parts)[3]) > 8
     # As long as there is room, a row that no center covers becomes one.
-    assert len(worksets_around(spec, S3J(most=120), parts)[3]) == len(
-        worksets_around(spec, S3J(), parts)[3]
+    assert len(worksets_around(spec, Limited(120), parts)[3]) == len(
+        worksets_around(spec, UNLIMITED, parts)[3]
     )
 
 
 def test_rows_go_to_the_nearest_of_known_centers() -> None:
     spec = spec_of(question("euclidean", 2.0))
     centers = points_of("euclidean", [[0.0, 0.0], [3.0, 0.0]])
-    _, ids, _, known = worksets_around(spec, S3J(), [centers])
+    _, ids, _, known = worksets_around(spec, UNLIMITED, [centers])
     row = points_of("euclidean", [[1.6, 0.0], [1.4, 0.0], [9.0, 9.0]])
-    homes, distances, found = S3J().assign(spec, row, known)
+    homes, distances, found = UNLIMITED.assign(spec, row, known)
     assert homes[:2].tolist() == [ids[1], ids[0]]
     assert distances.tolist() == pytest.approx([1.4, 1.4, 0.0])
     assert homes[2] not in ids
@@ -191,11 +196,11 @@ def test_centers_that_tasks_made_near_each_other_are_closed(
 ) -> None:
     """Each part by a task of its own: new centers stay open where no open one is near."""
     spec, parts, before = pool
-    known = worksets_around(spec, S3J(), [before])[3]
-    made = [worksets_around(spec, S3J(), [part])[3] for part in parts]
+    known = worksets_around(spec, UNLIMITED, [before])[3]
+    made = [worksets_around(spec, UNLIMITED, [part])[3] for part in parts]
     every = Worksets.joined([known, *made])
     assert every is not None
-    closed = S3J().close_redundant(spec, every, known, rows=0)
+    closed = UNLIMITED.close_redundant(spec, every, known, rows=0)
     assert closed.ids.tolist() == every.ids.tolist(), "none is lost"
     is_old = np.isin(closed.ids, known.ids)
     assert closed.is_open[is_old].all()
@@ -210,8 +215,8 @@ def test_centers_that_tasks_made_near_each_other_are_closed(
             assert nearest <= spec.threshold + slack
 
 
-@pytest.mark.parametrize("strategy", [S3J(most=5), ClusterJoin(5)])
-def test_no_more_stay_open_than_there_may_be(strategy: SimilarityStrategy) -> None:
+def test_no_more_stay_open_than_there_may_be() -> None:
+    strategy = Limited(5)
     spec = spec_of(question("euclidean", 1.0))
     rng = np.random.default_rng(8)
     made = [worksets_around(spec, strategy, [rng.uniform(-50, 50, (40, 2))])[3] for _ in range(3)]
@@ -227,13 +232,13 @@ def test_no_more_stay_open_than_there_may_be(strategy: SimilarityStrategy) -> No
 def test_no_row_goes_to_a_closed_workset() -> None:
     spec = spec_of(question("euclidean", 2.0))
     centers = points_of("euclidean", [[0.0, 0.0], [3.0, 0.0]])
-    ids, known = worksets_around(spec, S3J(), [centers])[1::2]
+    ids, known = worksets_around(spec, UNLIMITED, [centers])[1::2]
     known = replace(known, is_open=known.ids == ids[1])
     row = points_of("euclidean", [[1.4, 0.0]])
-    assert S3J().assign(spec, row, known)[0].tolist() == [ids[1]]
-    assert len(S3J().probe(spec, row, known)[0]) == 2, "but it looks into it"
+    assert UNLIMITED.assign(spec, row, known)[0].tolist() == [ids[1]]
+    assert len(UNLIMITED.probe(spec, row, known)[0]) == 2, "but it looks into it"
     known = replace(known, is_open=np.zeros(2, np.bool_))
-    assert S3J().assign(spec, row, known)[0][0] not in ids
+    assert UNLIMITED.assign(spec, row, known)[0][0] not in ids
 
 
 # Files -----------------------------------------------------------------------------------------
@@ -330,7 +335,7 @@ def run(driver: SimilarityDriver, batch: int, rows: list[OneRow]) -> BatchReport
 
 
 def test_worksets_leave_when_their_rows_have_expired(tmp_path: Path) -> None:
-    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(S3J(), 2))
+    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(UNLIMITED, 2))
     left = [(0.0, 0.0), (50.0, 0.0)]
     run(driver, 0, numbered(left, [0, 5]))
     assert len(driver.worksets()) == 2
@@ -347,7 +352,7 @@ def test_worksets_leave_when_their_rows_have_expired(tmp_path: Path) -> None:
 
 
 def test_nobody_looks_into_worksets_without_rows(tmp_path: Path) -> None:
-    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(S3J(), 2))
+    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(UNLIMITED, 2))
     run(driver, 0, numbered([(0.0, 0.0), (1.5, 0.0)], [0, 5]))
     run(driver, 1, numbered([(1.0, 0.0)], [15]))
     report = run(driver, 2, numbered([(1.0, 0.0)], [25]))  # within reach of both
@@ -355,22 +360,9 @@ def test_nobody_looks_into_worksets_without_rows(tmp_path: Path) -> None:
     assert report.comparisons["probes"] == 1
 
 
-def test_fixed_partitions_stay(tmp_path: Path) -> None:
-    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(ClusterJoin(2)))
-    run(driver, 0, numbered([(0.0, 0.0), (50.0, 0.0), (60.0, 0.0)], [0, 0, 0]))
-    ids = driver.worksets().ids.tolist()
-    assert len(ids) == 2
-    for batch in (1, 2, 3):
-        run(driver, batch, numbered([(0.0, 0.0), (99.0, 0.0)], [1000 * batch] * 2))
-    assert driver.worksets().ids.tolist() == ids
-
-
-@pytest.mark.parametrize("strategy", [S3J(), ClusterJoin(3)])
-def test_tasks_of_one_batch_end_up_with_the_worksets_of_one(
-    strategy: SimilarityStrategy, tmp_path: Path
-) -> None:
+def test_tasks_of_one_batch_end_up_with_the_worksets_of_one(tmp_path: Path) -> None:
     """Four tasks see rows of the same three places; in the end there are three worksets."""
-    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(strategy, 2))
+    driver = SimilarityDriver(tmp_path, spec_of(question("euclidean", 1.0)), Setup(UNLIMITED, 2))
     schema = driver.spec.left.schema
     places = [(0.0, 0.0), (50.0, 0.0), (0.0, 50.0)]
     tasks = [[batch_of(numbered(places, [0] * 3, 3 * n), schema)] for n in range(4)]
@@ -393,7 +385,7 @@ def clustered(rows: int, seed: int = 5) -> np.ndarray:
 
 
 COMPARED: tuple[SimilarityStrategy, ...] = (
-    BruteForce(), S3J(), S3J(dealt=False), S3J(most=9), ClusterJoin(9)
+    BruteForce(), UNLIMITED, Limited(9), S3J(), S3J(partitions=1), ClusterJoin(9)
 )  # fmt: skip
 
 
@@ -417,23 +409,23 @@ def test_worksets_save_comparisons(tmp_path: Path) -> None:
     all_pairs = rows * (rows - 1) // 2
     assert found[BruteForce()]["compared"] == all_pairs
     assert len({counts["matches"] for counts in found.values()}) == 1
-    assert 500 < found[S3J()]["matches"] < all_pairs // 4
+    assert 500 < found[UNLIMITED]["matches"] < all_pairs // 4
     for strategy in COMPARED[1:]:
         compared = found[strategy]["compared"] + found[strategy]["inner"]
         assert compared >= found[strategy]["matches"]
         assert compared < all_pairs / 3, f"by {strategy}"
-        assert (found[strategy]["inner"] > 0) == isinstance(strategy, S3J)
-    assert found[S3J()]["probes"] < rows * 12, "not every row looks into every workset"
+        assert (found[strategy]["inner"] > 0) == isinstance(strategy, S3J | Limited)
+    assert found[UNLIMITED]["probes"] < rows * 12, "not every row looks into every workset"
 
 
 @pytest.mark.parametrize("most", [None, 4])
 def test_inner_pairs_are_counted_apart_and_alike(most: int | None, tmp_path: Path) -> None:
     threshold, values = 1.0, clustered(120)
     spec = spec_of(question("euclidean", threshold))
-    driver = SimilarityDriver(tmp_path, spec, Setup(S3J(most=most), 2))
+    driver = SimilarityDriver(tmp_path, spec, Setup(Limited(most), 2))
     report = run(driver, 0, numbered(values, [0] * 120))
     # A task finds the same worksets again, if under other names.
-    _, ids, distances, _ = worksets_around(spec, S3J(most=most), [values])
+    _, ids, distances, _ = worksets_around(spec, Limited(most), [values])
     inner = 0
     for a, b in itertools.combinations(range(120), 2):
         if ids[a] == ids[b] and distances[a] + distances[b] <= threshold:

@@ -1,4 +1,4 @@
-"""From arriving rows to segments sorted by (workset, time): the first half of a batch."""
+"""From arriving rows to those that can be compared, which are stored: the first half of a batch."""
 
 from __future__ import annotations
 
@@ -10,17 +10,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from skewless.arrays.sorting import sort_order
-from skewless.arrays.types import FAR_US, frozen
-from skewless.engine.operator import Arrival, IngestContext, RunRef
+from skewless.engine.operator import Arrival
 from skewless.operators.ingesting import in_pieces
 from skewless.operators.similarity.metrics import OwnMetric
 from skewless.operators.similarity.points import Points, take, unfit
+from skewless.operators.similarity.running import Stored, Storing
 from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
-from skewless.operators.similarity.strategies import SimilarityStrategy
-from skewless.operators.similarity.worksets import Worksets, read_all, write_worksets
-from skewless.state.files import Folder
-from skewless.state.segments import Rows, times_of, write_segment
 
 NULL_TIMES, NULL_KEYS, NOT_COMPARABLE = "null times", "null keys", "not comparable"
 
@@ -28,34 +23,24 @@ NULL_TIMES, NULL_KEYS, NOT_COMPARABLE = "null times", "null keys", "not comparab
 def ingest_vectors(
     batches: Iterable[pa.RecordBatch],
     spec: SimilaritySpec,
-    strategy: SimilarityStrategy,
     side: str,
-    context: IngestContext,
+    dimension: int | None,
+    store: Storing,
 ) -> Iterator[Arrival]:
-    """Put the rows of one task into worksets and store them; report what was found."""
-    state = context.state()
-    known, dimension, stored = None, spec.dimension, 0
-    if state is not None:
-        known = read_all(context.folder, state.blobs)
-        stored = sum(s.rows for s in state.segments)
-        dimension = state.facts["dimension"] if dimension is None else dimension
-    task = VectorTask(spec, strategy, side, context.folder, known, dimension, stored)
+    """Have the rows of one task stored that can be compared; report what was found."""
+    task = VectorTask(spec, side, dimension if spec.dimension is None else spec.dimension, store)
     for piece in in_pieces(batches):
         yield task.arrival(pa.concat_batches(piece))
 
 
 @dataclass(frozen=True)
 class VectorTask:
-    """What a task knows: the worksets that there are, how long vectors are, and how many rows are
-    `stored` already."""
+    """What a task knows: how long vectors are, if anybody has said so, and how rows are stored."""
 
     spec: SimilaritySpec
-    strategy: SimilarityStrategy
     side: str
-    folder: Folder
-    known: Worksets | None
     dimension: int | None
-    stored: int
+    store: Storing
 
     def arrival(self, arrived: pa.RecordBatch) -> Arrival:
         """What is made of some rows. Those with a time count for the watermark. A row that cannot
@@ -71,34 +56,21 @@ class VectorTask:
         bad = arrived.num_rows - usable.num_rows
         dropped = {NULL_TIMES: null_times, NULL_KEYS: null_keys, NOT_COMPARABLE: bad}
         refused = (null_times and not spec.drop_null_times) or (bad and not spec.drop_bad)
-        run = worksets = None
+        stored = Stored()
         if usable.num_rows and not refused:  # else the driver refuses the batch
-            run, worksets = self._stored(usable, points)
+            if spec.check_metric and isinstance(spec.metric, OwnMetric):
+                spec.metric.check_triangles(points)
+            stored = self.store(usable, points)
         return Arrival(
             input=self.side,
             rows=rows,
-            runs=() if run is None else (run,),
-            blobs=() if worksets is None else (write_worksets(self.folder, worksets),),
+            runs=stored.runs,
+            scratch=stored.scratch,
+            blobs=stored.blobs,
             dropped={cause: n for cause, n in dropped.items() if n},
             time_max_us=time_max_us,
-            detail={"dimension": dimension},
+            detail={"dimension": dimension, **stored.counted},
         )
-
-    def _stored(self, arrived: pa.RecordBatch, points: Points) -> tuple[RunRef, Worksets]:
-        """Rows in their worksets, as a segment; and these worksets."""
-        spec = self.spec
-        if spec.check_metric and isinstance(spec.metric, OwnMetric):
-            spec.metric.check_triangles(points)
-        times = times_of(arrived.columns, spec.side(self.side).time, arrived.num_rows)
-        ids, distances, worksets = self.strategy.assign(spec, points, self.known, self.stored)
-        order = sort_order(frozen(ids), frozen(times))
-        indices = pa.array(order)
-        columns = [c.take(indices) for c in arrived.columns] + [pa.array(distances[order])]
-        segment = write_segment(
-            self.folder, self.side, spec.stored_schema(self.side),
-            Rows(ids[order], times[order], columns), floor_us=-FAR_US, level=0, batch_id=-1,
-        )  # fmt: skip
-        return RunRef(segment), worksets.with_members(ids, times, distances)
 
 
 def _without_nulls(arrived: pa.RecordBatch, columns: Iterable[int]) -> tuple[pa.RecordBatch, int]:

@@ -50,6 +50,7 @@ class Metric(ABC):
     largest: ClassVar[float] = math.inf
     columns_described: ClassVar[str] = "an array of numbers, or numeric columns"
     has_dimension: ClassVar[bool] = True  # all values must have the same number of elements
+    price: ClassVar[float] = 1.0  # of a distance, in comparisons of short vectors
 
     def fits(self, types: list[pa.DataType]) -> bool:
         """Whether it works on columns of these types."""
@@ -308,6 +309,7 @@ class Jaccard(Metric):
     largest: ClassVar[float] = 1.0
     columns_described: ClassVar[str] = "an array of integers"
     has_dimension: ClassVar[bool] = False
+    price: ClassVar[float] = 16.0
 
     def fits(self, types: list[pa.DataType]) -> bool:
         lists = len(types) == 1 and (pt.is_list(types[0]) or pt.is_large_list(types[0]))
@@ -331,6 +333,8 @@ class Jaccard(Metric):
 class OwnMetric(Metric):
     """A metric that a user has written: a function of two matrices, which gives the distance of
     each row of the one from the same row of the other."""
+
+    price: ClassVar[float] = 16.0
 
     function: Callable[[Matrix, Matrix], Any]
 

@@ -101,6 +101,16 @@ class SimilaritySpec:
             max_lag_us = self.span_us
         return max(watermark_us - max_lag_us, -FAR_US)
 
+    def keep_all_after_us(self, watermark_us: int) -> dict[str, int]:
+        """The same for every side."""
+        return {side: self.keep_after_us(side, watermark_us) for side in self.sides}
+
+    def keep_sets_after_us(self, watermark_us: int) -> tuple[int, int]:
+        """Sets whose latest row is older than this hold none that can meet another; and from when
+        on a set is known that has become empty, which is for as long again."""
+        keep_after_us = min(self.keep_all_after_us(watermark_us).values())
+        return keep_after_us, max(keep_after_us - self.span_us, -FAR_US)
+
     def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
         """Which columns of the result have a watermark: none where times are not bounded."""
         times = [i.time_name for i in self.inputs()]

@@ -1,10 +1,10 @@
 """Sets of rows around centers, and what a distance from a center says about their members.
 
-A row is stored in one workset, its home. For a stored row x at home with center c and a new row y,
-the triangle inequality gives d(y, c) <= d(y, x) + d(x, c): a workset whose members are within
-`radius` of its center holds a row within t of y only if y is within radius + t of the center. So a
-pair is compared once: by the later row, where the earlier one lives. No copies of rows are stored
-in outer sets, as they are in the papers; those who would be in one look in from outside.
+A row has one workset as its home. For a row x at home with center c and another row y, the triangle
+inequality gives d(y, c) <= d(y, x) + d(x, c): a workset whose members are within `radius` of its
+center holds a row within t of y only if y is within radius + t of the center. So y is copied there,
+as in S3J, or looks in from outside. Rows that are put into no workset are in one without bounds,
+which everybody looks into.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from skewless.arrays.types import Floats, Ints, UInts
-from skewless.operators.similarity.points import Points, Sets, concat, take
-from skewless.state.blobs import BlobInfo, read_blob, write_blob
+from skewless.operators.similarity.points import Points, concat, take
+from skewless.operators.similarity.points_file import read_points, write_points
+from skewless.state.blobs import BlobInfo
 from skewless.state.files import Folder
 
 WORKSETS = "worksets"
-POINTS_KEY = b"skewless.points"
 NEVER_US = int(np.iinfo(np.int64).min)
+BOUNDLESS = np.uint64(0)
 
 Flags = npt.NDArray[np.bool_]
 
@@ -53,6 +53,18 @@ class Worksets:
         never, open_ = np.full(count, NEVER_US), np.ones(count, np.bool_)
         return Worksets(ids, centers, never, np.zeros(count), open_)
 
+    @staticmethod
+    def boundless(points: Points) -> Worksets:
+        """The workset without bounds, before it has members: its center says nothing, and who
+        belongs to it is not decided by distances, so that it is never open."""
+        alone = Worksets.around(np.array([BOUNDLESS]), take(points, np.zeros(1, np.int64)))
+        return replace(alone, radius=np.array([np.inf]), is_open=np.zeros(1, np.bool_))
+
+    @property
+    def bounded(self) -> int:
+        """How many have bounds: so many distances tell where a row may look."""
+        return int(np.isfinite(self.radius).sum())
+
     def open_ones(self) -> Worksets | None:
         """Those that take new members, if any."""
         return self.take(np.flatnonzero(self.is_open)) if self.is_open.any() else None
@@ -79,6 +91,12 @@ class Worksets:
         now = Worksets(self.ids, self.centers, last, radius, self.is_open)
         return now.take(np.unique(owner))
 
+    def needed(self, keep_after_us: int, keep_open_after_us: int) -> Worksets:
+        """Those that stay: all that hold rows, and open ones that held some not long ago, as what
+        comes next is likely to be like what has been."""
+        after = np.where(self.is_open, keep_open_after_us, keep_after_us)
+        return self.take(np.flatnonzero(self.last_us >= after))
+
     @staticmethod
     def joined(parts: Iterable[Worksets | None]) -> Worksets | None:
         """Those of several, each once, with the latest time that any of them knows. Who closed one
@@ -99,46 +117,14 @@ class Worksets:
 
 def write_worksets(folder: Folder, worksets: Worksets) -> BlobInfo:
     """Store worksets; they count when a commit lists the file."""
-    centers = worksets.centers
-    if isinstance(centers, Sets):
-        offsets = pa.array(centers.offsets.astype(np.int32))
-        column = pa.ListArray.from_arrays(offsets, pa.array(centers.values))
-    else:
-        width = centers.shape[1]
-        offsets = pa.array(np.arange(len(centers) + 1, dtype=np.int32) * width)
-        column = pa.ListArray.from_arrays(offsets, pa.array(centers.ravel()))
-    batch = pa.record_batch(
-        {
-            "id": pa.array(worksets.ids),
-            "center": column,
-            "last_us": pa.array(worksets.last_us),
-            "radius": pa.array(worksets.radius),
-            "open": pa.array(worksets.is_open),
-        }
-    )
-    kind = b"sets" if isinstance(centers, Sets) else b"matrix"
-    batch = batch.replace_schema_metadata({POINTS_KEY: kind})
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return write_blob(folder, WORKSETS, sink.getvalue())
+    columns = {"last_us": worksets.last_us, "radius": worksets.radius, "open": worksets.is_open}
+    return write_points(folder, WORKSETS, worksets.centers, {"id": worksets.ids, **columns})
 
 
 def read_worksets(folder: Folder, blob: BlobInfo) -> Worksets:
     """Worksets as a commit, or a task of this batch, lists them."""
-    with pa.ipc.open_file(pa.py_buffer(read_blob(folder, blob))) as reader:
-        batch = reader.get_batch(0)
-    centers = batch.column("center")
-    values = centers.flatten().to_numpy()
-    points: Points
-    if (batch.schema.metadata or {}).get(POINTS_KEY) == b"sets":
-        offsets = centers.offsets.to_numpy().astype(np.int64)
-        points = Sets(offsets - offsets[0], values)
-    else:
-        points = values.reshape(len(batch), len(values) // max(len(batch), 1))
-    ids, last_us, radius = (batch.column(n).to_numpy() for n in ("id", "last_us", "radius"))
-    is_open = batch.column("open").to_numpy(zero_copy_only=False)
-    return Worksets(ids, points, last_us, radius, is_open)
+    centers, more = read_points(folder, blob)
+    return Worksets(more["id"], centers, more["last_us"], more["radius"], more["open"])
 
 
 def read_all(folder: Folder, blobs: Iterable[BlobInfo]) -> Worksets | None:

@@ -1,10 +1,11 @@
 """Workset balancing of S3J (algorithm 1 of section 8): which worksets go to another instance.
 
 The degree of imbalance is the sum over instances of |load - mean|. The benefit of a change is how
-much it falls, less what moving the workset's rows costs. Of the overloaded instances' worksets that
-gain by moving, the one with the greatest benefit of leaving goes where it has the greatest benefit
-of coming, even if its own instance would then be underloaded. A workset heavier than the mean stays
-where it is: its instance would be overloaded wherever it went.
+much it falls, less what moving the workset's rows costs. Of the overloaded instances' worksets, the
+one with the greatest benefit of leaving goes to the underloaded instance where it has the greatest
+benefit of coming, even if its own instance would then be underloaded. The heaviest workset of an
+overloaded instance stays if it is heavier than the mean: its instance would be overloaded wherever
+it went.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -54,22 +57,32 @@ def balance_worksets(
     loads: Floats = np.bincount(place, weights, minlength=instances).astype(np.float64)
     mean = float(loads.sum()) / instances
     costs = cost_per_row * np.array([w.rows for w in every], np.float64)
-    removable = (weights > 0) & (weights <= mean)
+    removable = (weights > 0) & ~_irremovable(weights, place, loads, mean)
     moves: list[WorksetMove] = []
     while True:
         here = loads[place]
-        leaving = _gain(here, -weights, mean)
-        gained = leaving + _gain(loads.min(), weights, mean) - costs
-        candidates = np.flatnonzero(removable & (here > mean) & (gained > 0))
+        leaving, coming = _gain(here, -weights, mean), _gain(loads.min(), weights, mean)
+        gained = leaving + coming - costs
+        candidates = np.flatnonzero(removable & (here > mean) & (coming > 0) & (gained > 0))
         if not len(candidates):
             return moves
-        best = int(candidates[leaving[candidates].argmax()])
+        best = int(candidates[(leaving - costs)[candidates].argmax()])
         source, target = int(place[best]), int(_gain(loads, weights[best], mean).argmax())
         removable[best] = False
         moves.append(WorksetMove(every[best].id, source, target, float(gained[best])))
         loads[source] -= weights[best]
         loads[target] += weights[best]
         place[best] = target
+
+
+def _irremovable(weights: Floats, place: Ints, loads: Floats, mean: float) -> Flags:
+    """Of every overloaded instance the heaviest workset, if it is heavier than the mean."""
+    stays = np.zeros(len(weights), np.bool_)
+    for instance in np.flatnonzero(loads > mean).tolist():
+        mine = np.flatnonzero(place == instance)
+        heaviest = mine[weights[mine].argmax()]
+        stays[heaviest] = weights[heaviest] > mean
+    return stays
 
 
 def _gain(loads: Floats | float, changes: Floats | float, mean: float) -> Floats:

@@ -1,25 +1,78 @@
-"""What is done where nothing is said: S3J with a limit that follows from the rows."""
+"""What is done where nothing is said: worksets where they pay, else everything is compared."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from skewless.operators.similarity.strategies.s3j import S3J
+import numpy as np
+
+from skewless.operators.similarity.looking.centers import in_reach
+from skewless.operators.similarity.points import Points, take, width
+from skewless.operators.similarity.strategies.looking import Assignment, OnTheFly, form, unbounded
+from skewless.operators.similarity.worksets import Worksets
+
+if TYPE_CHECKING:
+    from skewless.operators.similarity.spec import SimilaritySpec
 
 LONG_FROM = 16  # elements
 ROWS_PER_LARGE_WORKSET = 16_384
+SAMPLED = 256  # rows that tell what worksets rule out
+TRIED = 16  # worksets
+LOOK = 200.0  # what a look into a workset costs, in compared pairs
+FEW_PAIRS = 1 << 23  # some milliseconds: whatever is ruled out of them, worksets cost as much
+GAIN = 0.15  # what has to be gained, of the cost of comparing everything
 
 
 @dataclass(frozen=True)
-class AutoSimilarity(S3J):
-    """S3J with rows dealt out and a limit on worksets: half the root of the rows was the fastest in
-    nearly all that was tried, since a row is compared with all centers, and with all members of the
-    few worksets in its reach. Long vectors are compared by matrix products, which need large
-    worksets to be fast, and far apart as they are, worksets rule little out: one for every 16,384
-    rows."""
+class AutoSimilarity(OnTheFly):
+    """Worksets where they pay, else everything is compared, task by task. A sample of the new rows
+    tells: a row costs its distances from all centers, once to be stored and once to look, a look
+    into each workset in reach, and a comparison with each of their members. Worksets that are
+    there are judged as they are; if there are none, some are made of the sample.
+
+    Rows that are put into no workset are looked for by all, so that any task may choose at any
+    time, whatever others do.
+
+    Half the root of the rows was the number of worksets that was the fastest in nearly all that was
+    tried. Long vectors are compared by matrix products, which need large worksets to be fast: one
+    for every 16,384 rows."""
 
     def limit(self, rows: int, dimension: int) -> int | None:
         if dimension >= LONG_FROM:
             return max(1, rows // ROWS_PER_LARGE_WORKSET)
         return max(1, math.isqrt(rows) // 2)
+
+    def assign(
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+    ) -> Assignment:
+        if self._pays(spec, points, known, stored):
+            return super().assign(spec, points, known, stored)
+        return unbounded(points)
+
+    def _pays(
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int
+    ) -> bool:
+        """Whether worksets cost less than to compare new rows with everything."""
+        most = self.limit(stored + len(points), width(points))
+        partners = (stored + len(points)) / len(spec.sides)
+        if most == 1 or len(points) * partners * spec.metric.price < FEW_PAIRS:
+            return False
+        sample = take(points, np.arange(0, len(points), -(-len(points) // SAMPLED)))
+        open_ones = None if known is None else known.open_ones()
+        share, looks = self._met(spec, sample, open_ones)
+        centers = 2 * (most or 0)
+        spent = share * partners + centers + looks * LOOK / spec.metric.price
+        return spent < (1 - GAIN) * partners
+
+    def _met(
+        self, spec: SimilaritySpec, sample: Points, known: Worksets | None
+    ) -> tuple[float, float]:
+        """What share of all rows a new row meets, and how many worksets it looks into."""
+        most = TRIED if known is None else max(TRIED, len(known))
+        ids, distances, worksets = form(spec, sample, known, most)
+        worksets = worksets.with_members(ids, np.zeros(len(ids), np.int64), distances)
+        members = np.bincount(np.searchsorted(worksets.ids, ids), minlength=len(worksets))
+        _, numbers = in_reach(spec, sample, worksets)
+        return float(members[numbers].sum()) / len(sample) ** 2, len(numbers) / len(sample)

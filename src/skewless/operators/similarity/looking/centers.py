@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,13 +36,22 @@ def nearest(spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[I
 def in_reach(spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Ints]:
     """Which worksets can hold a row within the threshold of each row, by the triangle inequality:
     (row, number of the workset)."""
+    boundless = np.flatnonzero(np.isinf(worksets.radius))
+    rows, numbers = np.arange(len(points)), np.repeat(boundless, len(points))
+    found = [(np.tile(rows, len(boundless)), numbers)]
+    bounded = np.flatnonzero(np.isfinite(worksets.radius))
+    if len(bounded):
+        some = worksets.take(bounded)
+        found += [(r, bounded[n]) for r, n in _within_reach(spec, points, some)]
+    return np.concatenate([r for r, _ in found]), np.concatenate([n for _, n in found])
+
+
+def _within_reach(
+    spec: SimilaritySpec, points: Points, worksets: Worksets
+) -> Iterator[tuple[Ints, Ints]]:
     bound = worksets.radius + spec.threshold
     bound = bound + SLACK * (1 + bound)
-    found = []
     for begin in range(0, len(points), ROWS_AT_ONCE):
         some = np.arange(begin, min(begin + ROWS_AT_ONCE, len(points)))
         rows, numbers = spec.metric.within(take(points, some), worksets.centers, bound)
-        found.append((rows + begin, numbers))
-    if not found:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    return np.concatenate([r for r, _ in found]), np.concatenate([n for _, n in found])
+        yield rows + begin, numbers

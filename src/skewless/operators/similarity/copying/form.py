@@ -1,0 +1,201 @@
+"""The second step of S3J: every instance forms the worksets of its space partitions.
+
+One instance sees all new rows of a partition, so no two make worksets that overlap. Rows of the
+outer partition stay in the state as they are, too: a workset that is made later gets its copies of
+those that are within its reach.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from skewless.arrays.types import Floats, Ints, UInts
+from skewless.engine.instance import Instance
+from skewless.engine.report import InstanceLoad
+from skewless.operators.similarity.copying.forming import AtHome, Former
+from skewless.operators.similarity.copying.roles import (
+    COPY,
+    HOME,
+    INNER,
+    OUTER,
+    ids_of,
+    in_role,
+    input_of,
+    named,
+    partitions_of,
+    role_of,
+)
+from skewless.operators.similarity.points import Points, concat, take
+from skewless.operators.similarity.spec import SimilaritySpec
+from skewless.operators.similarity.worksets import NEVER_US, Worksets, read_all, write_worksets
+from skewless.state.blobs import BlobInfo
+from skewless.state.rewriting import SEGMENT_ROWS_MAX, in_order
+from skewless.state.segments import Rows, SegmentInfo
+
+NOBODY = np.empty(0, np.uint64)
+
+
+@dataclass(frozen=True)
+class FormWork:
+    """The worksets of every instance's partitions. `new` are new rows by partition, `kept` those of
+    outer partitions from earlier batches. `made` is how many worksets each partition has ever had.
+    Rows before `keep_after_us` of their side of the state meet nobody any more; worksets are
+    forgotten by `keep_sets_after_us`, as the spec has it."""
+
+    spec: SimilaritySpec
+    new: tuple[SegmentInfo, ...]
+    kept: tuple[SegmentInfo, ...]
+    worksets: tuple[BlobInfo, ...]
+    made: Mapping[int, int]
+    keep_after_us: Mapping[str, int]
+    keep_sets_after_us: tuple[int, int]
+
+    def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
+        for segment in (*self.new, *self.kept):
+            instance.rows(segment)
+        instance.clock.reset()
+        InstanceForming(self, instance).run()
+        return iter(())
+
+
+class Found(NamedTuple):
+    """Some rows of a segment, by number, and what is compared of them."""
+
+    segment: SegmentInfo
+    rows: Rows
+    taken: Ints
+    points: Points
+
+    def copied(self, some: Ints, ids: UInts, from_center: Floats | None = None) -> Rows:
+        """Some of these rows, as rows of worksets."""
+        taken = self.taken[some]
+        columns = [c.take(pa.array(taken)) for c in self.rows.columns]
+        if from_center is not None:
+            columns.append(pa.array(from_center))
+        return Rows(ids, self.rows.times[taken], columns)
+
+
+class InstanceForming:
+    """One instance at work on its partitions."""
+
+    def __init__(self, work: FormWork, instance: Instance) -> None:
+        self._work, self._spec, self._instance = work, work.spec, instance
+        self._parts: dict[str, list[Rows]] = {}
+        self._distances = self._late = 0
+
+    def run(self) -> None:
+        """Form the worksets of all partitions, store rows in them, and tell."""
+        work, instance = self._work, self._instance
+        known = self._known()
+        formed: list[Worksets | None] = []
+        made: list[tuple[int, int]] = []
+        for partition, before in work.made.items():
+            if partition % instance.instances == instance.number:
+                worksets, after = self._form(partition, known.get(partition), before)
+                formed.append(worksets)
+                made.append((partition, after))
+        for side, parts in self._parts.items():
+            for piece in in_order(parts).pieces(SEGMENT_ROWS_MAX):
+                instance.write(side, piece, kind=role_of(side))
+        every = Worksets.joined(formed)
+        alive = None if every is None else every.needed(*work.keep_sets_after_us)
+        gone = np.setdiff1d(every.ids, alive.ids) if every and alive is not None else NOBODY
+        instance.load = InstanceLoad(instance.number, late=self._late)
+        instance.detail = {
+            "memberships": sum(s.rows for s in instance.written),
+            "workset_distances": self._distances,
+            "made": made,
+            "gone": gone.tolist(),
+            "blob": asdict(write_worksets(instance.folder, alive)) if alive else None,
+        }
+
+    def _known(self) -> dict[int, Worksets]:
+        """The worksets of each partition, ids ascending."""
+        every = read_all(self._instance.folder, self._work.worksets)
+        if every is None:
+            return {}
+        of = partitions_of(every.ids)
+        return {p: every.take(np.flatnonzero(of == p)) for p in np.unique(of).tolist()}
+
+    def _form(
+        self, partition: int, known: Worksets | None, made: int
+    ) -> tuple[Worksets | None, int]:
+        """The worksets of a partition after this batch, and how many it has ever had."""
+        inner = self._found(partition, self._work.new, INNER)
+        points = concat([found.points for found in inner]) if inner else None
+        if known is None:
+            if points is None:
+                return None, made
+            known = Worksets.around(NOBODY, take(points, np.empty(0, np.int64)))
+        former = Former(self._spec, partition, known.ids, known.centers, made)
+        last_us, radius = known.last_us, known.radius
+        if points is not None:
+            home = former.take_in(points)
+            self._store_home(inner, home)
+            last_us, radius = _with_members(former, known, inner, home)
+        self._store_outer(former, self._found(partition, self._work.new, OUTER), begin=0)
+        if len(former) > len(known):
+            kept = self._found(partition, self._work.kept, OUTER)
+            self._store_outer(former, kept, begin=len(known))
+        self._distances += former.distances
+        is_open = np.ones(len(former), np.bool_)
+        return Worksets(former.ids, former.centers, last_us, radius, is_open), former.made
+
+    def _found(self, partition: int, segments: Sequence[SegmentInfo], role: str) -> list[Found]:
+        """The rows of a partition that count."""
+        found = []
+        identity = ids_of(np.array([partition]))[0]
+        for segment in in_role(segments, role):
+            rows = self._instance.rows(segment)
+            begin, end = (int(np.searchsorted(rows.hashes, identity, s)) for s in ("left", "right"))
+            on_time = rows.times[begin:end] >= segment.floor_us
+            if role == INNER:
+                self._late += int((~on_time).sum())
+            needed = rows.times[begin:end] >= self._work.keep_after_us[segment.side]
+            taken = begin + np.flatnonzero(on_time & needed)
+            if len(taken):
+                vector = self._spec.side(input_of(segment)).vector
+                columns = [rows.columns[i].take(pa.array(taken)) for i in vector]
+                found.append(Found(segment, rows, taken, self._spec.metric.points(columns)))
+        return found
+
+    def _store_home(self, inner: list[Found], home: AtHome) -> None:
+        """Rows of the inner partition: at home, and as copies in other worksets."""
+        begin = 0
+        for found in inner:
+            side, end = input_of(found.segment), begin + len(found.taken)
+            mine = slice(begin, end)
+            every = np.arange(len(found.taken))
+            self._add(side, HOME, found.copied(every, home.ids[mine], home.from_center[mine]))
+            copied = (home.rows >= begin) & (home.rows < end)
+            self._add(side, COPY, found.copied(home.rows[copied] - begin, home.copies[copied]))
+            begin = end
+
+    def _store_outer(self, former: Former, outer: list[Found], begin: int) -> None:
+        """Rows of the outer partition, as copies in worksets."""
+        for found in outer:
+            copies = former.copies(found.points, begin)
+            self._add(input_of(found.segment), COPY, found.copied(*copies))
+
+    def _add(self, side: str, role: str, rows: Rows) -> None:
+        if len(rows):
+            self._parts.setdefault(named(side, role), []).append(rows)
+
+
+def _with_members(
+    former: Former, known: Worksets, inner: list[Found], home: AtHome
+) -> tuple[Ints, Floats]:
+    """The latest time, and the furthest distance, of the rows at home in each workset."""
+    new = len(former) - len(known)
+    last_us = np.concatenate([known.last_us, np.full(new, NEVER_US)])
+    radius = np.concatenate([known.radius, np.zeros(new)])
+    numbers = np.searchsorted(former.ids, home.ids)
+    times = np.concatenate([found.rows.times[found.taken] for found in inner])
+    np.maximum.at(last_us, numbers, times)
+    np.maximum.at(radius, numbers, home.from_center)
+    return last_us, radius

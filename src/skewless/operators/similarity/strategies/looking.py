@@ -1,0 +1,147 @@
+"""Strategies that store a row once, in its home; new rows look into the sets of others."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from skewless.arrays.types import Floats, Ints, UInts
+from skewless.operators.similarity.looking.centers import in_reach, nearest, new_ids
+from skewless.operators.similarity.points import Points, take, width
+from skewless.operators.similarity.strategies.base import SimilarityStrategy
+from skewless.operators.similarity.worksets import BOUNDLESS, Worksets
+
+if TYPE_CHECKING:
+    from skewless.operators.similarity.running import Way
+    from skewless.operators.similarity.spec import SimilaritySpec
+
+COMPARED_MOST = 4096  # new worksets: the driver compares each with all that stay, in half a second
+
+
+class Assignment(NamedTuple):
+    """The workset of each row, its distance from the center, and all worksets that take rows."""
+
+    ids: UInts
+    from_center: Floats
+    worksets: Worksets
+
+
+def unbounded(points: Points) -> Assignment:
+    """All rows in the workset without bounds: no distance is computed."""
+    count = len(points)
+    ids, far = np.full(count, BOUNDLESS), np.full(count, np.inf)
+    return Assignment(ids, far, Worksets.boundless(points))
+
+
+class LookingStrategy(SimilarityStrategy):
+    """Says where a row is stored, where it looks for partners, and how worksets end."""
+
+    counts_inner: ClassVar[bool] = False
+    """Whether pairs are counted apart that the triangle inequality decides."""
+
+    def way(self) -> Way:
+        from skewless.operators.similarity.looking.way import LookingWay
+
+        return LookingWay(self)
+
+    @abstractmethod
+    def assign(
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+    ) -> Assignment:
+        """Give new rows their worksets, those `known` that are open or new ones. `stored` is how
+        many rows there are already. Tasks do this on their own, side by side."""
+
+    def probe(self, spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Ints]:
+        """Which worksets rows have to look into: (row, number of the workset)."""
+        return in_reach(spec, points, worksets)
+
+    def close_redundant(
+        self, spec: SimilaritySpec, worksets: Worksets, known: Worksets | None, rows: int
+    ) -> Worksets:
+        """Close worksets that there would not be, had one task seen all `rows`. Their members stay
+        where they are; new rows go elsewhere, so that closed ones are empty in the end. Those
+        `known` before stay as they are."""
+        return worksets
+
+
+class OnTheFly(LookingStrategy):
+    """Worksets around rows that no other covers: a row further than the threshold t from all
+    centers becomes the center of a new one, any other is in that of the nearest. A new row looks
+    into the worksets whose centers are within 2t or, where members are closer, t more than the
+    furthest of them. Two rows of one workset whose distances from the center are t at most together
+    are alike without being compared. From a limit on, rows are put into the nearest workset however
+    far that is, and worksets become wider."""
+
+    counts_inner: ClassVar[bool] = True
+
+    @property
+    def workset_rule(self) -> str:
+        return "formed on the fly"
+
+    @abstractmethod
+    def limit(self, rows: int, dimension: int) -> int | None:
+        """The most worksets with so many rows in the state, of so many elements each."""
+
+    def assign(
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+    ) -> Assignment:
+        known = None if known is None else known.open_ones()
+        return form(spec, points, known, self.limit(stored + len(points), width(points)))
+
+    def close_redundant(
+        self, spec: SimilaritySpec, worksets: Worksets, known: Worksets | None, rows: int
+    ) -> Worksets:
+        """New worksets near another are closed, and those beyond the most there may be."""
+        new = worksets.not_in(known)
+        new = new[worksets.is_open[new]]
+        if len(new) > COMPARED_MOST:
+            return worksets.with_open(new, new)
+        before = None if known is None else known.open_ones()
+        centers = take(worksets.centers, new)
+        *_, stays = _on_the_fly(spec, centers, before, self.limit(rows, width(centers)))
+        return worksets.with_open(new, new[stays])
+
+
+def form(
+    spec: SimilaritySpec, points: Points, known: Worksets | None, most: int | None
+) -> Assignment:
+    """Give rows a workset, those `known` or new ones, at most so many together."""
+    ids, distances, made = _on_the_fly(spec, points, known, most)
+    new = Worksets.around(ids[made], take(points, made))
+    found = Worksets.joined([known, new])
+    assert found is not None
+    return Assignment(ids, distances, found)
+
+
+def _on_the_fly(
+    spec: SimilaritySpec, points: Points, known: Worksets | None, most: int | None
+) -> tuple[UInts, Floats, Ints]:
+    """Rows that no center covers become centers themselves, in the order in which they came: the
+    workset of each, the distance from its center, and which of them are centers.
+
+    Tasks do this on their own, so two of them may make centers that are near each other: rows are
+    stored in one workset all the same, and who looks for them looks into every one in reach;
+    `close_redundant` then closes one. When there are `most` worksets, rows stay with the nearest,
+    however far."""
+    rows = len(points)
+    ids, distances = np.zeros(rows, np.uint64), np.full(rows, np.inf)
+    if known is not None and len(known):
+        homes, distances = nearest(spec, points, known)
+        ids = known.ids[homes]
+    uncovered = np.flatnonzero(distances > spec.threshold)
+    centers: list[int] = []
+    room = np.inf if most is None else most - (0 if known is None else len(known))
+    while len(uncovered) and (len(centers) < room or not np.isfinite(distances[uncovered]).all()):
+        # The first that is left covers what it can: one round per new workset, not per row.
+        center = uncovered[:1]
+        apart = spec.metric.cross(take(points, uncovered), take(points, center))[:, 0]
+        identity = new_ids(1)[0]
+        nearer = apart < distances[uncovered]
+        ids[uncovered[nearer]] = identity
+        distances[uncovered[nearer]] = apart[nearer]
+        centers.append(int(center[0]))
+        ids[center], distances[center] = identity, 0.0
+        uncovered = uncovered[distances[uncovered] > spec.threshold]
+    return ids, distances, np.array(centers, np.int64)

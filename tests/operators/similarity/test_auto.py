@@ -1,0 +1,145 @@
+"""When `auto` forms worksets, and that rows are found whatever it chooses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from skewless.operators.similarity.points import Points
+from skewless.operators.similarity.spec import SimilaritySpec
+from skewless.operators.similarity.strategies import AutoSimilarity, BruteForce, auto
+from skewless.operators.similarity.worksets import BOUNDLESS, Worksets
+from tests.operators.similarity.driver import Batch, Setup, SimilarityDriver
+from tests.operators.similarity.oracle import Question
+from tests.operators.similarity.test_properties import batch_of, run_all, spec_of
+from tests.strategies import examples
+
+AUTO = AutoSimilarity()
+
+
+def a_spec(metric: str = "euclidean", threshold: float = 0.01) -> SimilaritySpec:
+    return spec_of(Question(metric, threshold, (0, 0), 9, (0, 0), False))
+
+
+def a_line(rows: int, seed: int = 0) -> Points:
+    """Points on a line: worksets rule out nearly everything."""
+    return np.random.default_rng(seed).uniform(0, 10, (rows, 1))
+
+
+def a_cloud(rows: int, seed: int = 0) -> Points:
+    """Points that are all about equally far apart: worksets rule out nothing."""
+    return np.random.default_rng(seed).normal(size=(rows, 12))
+
+
+def chosen(points: Points, known: Worksets | None = None, stored: int = 0) -> Worksets | None:
+    """The worksets that rows are put into; None: everything is compared."""
+    ids, distances, worksets = AUTO.assign(a_spec(), points, known, stored)
+    if (ids == BOUNDLESS).all():
+        assert np.isinf(distances).all()
+        return None
+    assert BOUNDLESS not in ids
+    return worksets.with_members(ids, np.zeros(len(ids), np.int64), distances)
+
+
+def test_worksets_are_formed_where_they_rule_something_out() -> None:
+    found = chosen(a_line(5000))
+    assert found is not None and len(found) > 10
+    assert chosen(a_cloud(5000)) is None
+
+
+def test_few_pairs_are_compared() -> None:
+    assert chosen(a_line(200)) is None
+    assert chosen(a_line(200), stored=100_000) is not None, "there are many to compare with"
+
+
+def test_worksets_are_given_up_where_they_have_become_useless() -> None:
+    """What is known is judged as it is: by its true radius, not by that of a small sample."""
+    line = chosen(a_line(5000))
+    assert line is not None
+    assert chosen(a_line(5000, seed=1), line, stored=5000) is not None
+    wide = Worksets(line.ids, line.centers, line.last_us, line.radius + 10, line.is_open)
+    assert chosen(a_line(5000, seed=1), wide, stored=5000) is None
+
+
+def test_a_dear_metric_is_worth_worksets_sooner() -> None:
+    spec = a_spec()
+    few = a_line(500)
+    assert not AUTO._pays(spec, few, None, 3000)
+    with mock.patch.object(type(spec.metric), "price", 16.0):
+        assert AUTO._pays(spec, few, None, 3000)
+
+
+def test_the_workset_without_bounds_is_looked_into_by_all_and_taken_by_none() -> None:
+    spec, points = a_spec(), a_line(50)
+    ids, distances, worksets = BruteForce().assign(spec, points, None)
+    alone = worksets.with_members(ids, np.zeros(50, np.int64), distances)
+    assert alone.open_ones() is None
+    rows, numbers = AUTO.probe(spec, a_line(7, seed=3) + 1e6, alone)
+    assert rows.tolist() == list(range(7)) and numbers.tolist() == [0] * 7
+    line = chosen(a_line(5000))
+    both = Worksets.joined([line, alone])
+    assert both is not None and line is not None
+    kept = AUTO.close_redundant(spec, both, line, 5050)
+    assert not kept.is_open[kept.ids == BOUNDLESS].any()
+    assert kept.is_open.sum() == len(line), "and it covers no other"
+    rows, numbers = AUTO.probe(spec, a_line(7, seed=3) + 1e6, both)
+    assert both.ids[numbers].tolist() == [BOUNDLESS] * 7
+
+
+def test_distances_from_centers_are_counted_where_there_are_bounds() -> None:
+    line = chosen(a_line(5000))
+    assert line is not None and line.bounded == len(line)
+    assert Worksets.boundless(a_line(1)).bounded == 0
+
+
+@examples(60)
+@given(st.data())
+def test_any_choice_by_any_task_finds_the_same(data: st.DataObject) -> None:
+    """Tasks choose at random, batch by batch, over restarts."""
+
+    def at_random(self: AutoSimilarity, *given: Any) -> bool:
+        return data.draw(st.booleans())
+
+    with mock.patch.object(AutoSimilarity, "_pays", at_random):
+        run_all(data, restart=True, strategies=[AUTO])
+
+
+def rows_at(values: Points, at: int) -> Batch:
+    """A batch of both streams, a second later than the one before; ids tell rows apart."""
+    schema, half = a_spec().left.schema, len(values) // 2
+    parts = {"left": values[:half], "right": values[half:]}
+    return {
+        side: [[batch_of([(at * 10_000 + n, at, v.tolist()) for n, v in enumerate(part)], schema)]]
+        for side, part in parts.items()
+    }
+
+
+def test_it_changes_its_mind_and_finds_the_same(tmp_path: Path) -> None:
+    """A line, a cloud over it, and the line again, all within a window."""
+    line, cloud = np.zeros((900, 12)), a_cloud(900)
+    line[:, :1] = a_line(900)
+    batches = [rows_at(values, at) for at, values in enumerate((line, cloud, line + 0.001, cloud))]
+    spec = replace(a_spec(threshold=0.05), window_us=100, lower_us=-100, upper_us=100)
+    found, bounds = {}, []
+    with mock.patch.object(auto, "FEW_PAIRS", 0), mock.patch.object(auto, "LOOK", 1.0):
+        for strategy in (AUTO, BruteForce()):
+            driver = SimilarityDriver(tmp_path / repr(strategy), spec, Setup(strategy, 2))
+            found[strategy] = [driver.run(n, batch).rows for n, batch in enumerate(batches)]
+            bounds.append(set(np.isinf(driver.worksets().radius).tolist()))
+    assert bounds == [{True, False}, {True}], "both ways were taken, and by one only the one"
+    assert found[AUTO] == found[BruteForce()]
+    assert sum(len(rows) for rows in found[AUTO]) > 1000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+def test_any_choice_at_length() -> None:
+    test = test_any_choice_by_any_task_finds_the_same.hypothesis.inner_test
+    examples(2000)(given(st.data())(test))()
