@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import typer
 
-from benchmarks.papers.__main__ import PAPERS, chosen, measured, report
+from benchmarks.papers.__main__ import PAPERS, chosen, report
 from benchmarks.papers.document import write_document
 from benchmarks.papers.model import Experiment, Item, Paper, Plot, Reading, Scale, Sheet
+from benchmarks.papers.running import measured
 
 ROOT = Path(__file__).resolve().parents[1]
 AN_ITEM = Item("fig. 1", "what", "1", "plot", "2 | 3", "trend only", "because")

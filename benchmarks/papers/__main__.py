@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
-import time
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Annotated
 
@@ -17,36 +13,14 @@ from rich.table import Table
 from benchmarks.measure import ROOT, Json, say
 from benchmarks.papers import fastjoin, lsstream, pdstream, s3j, trijoin
 from benchmarks.papers.document import Results, all_items, closing, tally, write_document
-from benchmarks.papers.model import Experiment, Paper, Scale
+from benchmarks.papers.model import Paper, Scale
+from benchmarks.papers.running import measured_side_by_side
 from benchmarks.tables import console, machine, machine_line
 
 PAPERS: tuple[Paper, ...] = (
     fastjoin.PAPER, lsstream.PAPER, pdstream.PAPER, trijoin.PAPER, s3j.PAPER,
 )  # fmt: skip
 COLOURS = {"reproduced": "green", "trend only": "cyan", "opposite": "red"}
-
-
-def measured(paper: Paper, scale: Scale) -> list[Experiment]:
-    """All experiments of a paper; every figure that there is must have been told of."""
-    found, begun = [], time.perf_counter()
-    for experiment in paper.run(scale):
-        told = ", ".join(item.item for item in experiment.items)
-        say(f"{paper.name}: {experiment.name} ({told}), {time.perf_counter() - begun:.0f} s")
-        found.append(experiment)
-    missing = set(paper.expected) - {item.item for item in all_items(found)}
-    if missing:
-        raise AssertionError(f"{paper.name}: nothing is told of {', '.join(sorted(missing))}")
-    return found
-
-
-def measured_side_by_side(papers: Sequence[Paper], scale: Scale, jobs: int) -> Results:
-    """All papers, some at a time, each in a process of its own. What is timed is processor time."""
-    if jobs == 1 or len(papers) == 1:
-        return {paper: measured(paper, scale) for paper in papers}
-    fresh = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(jobs, mp_context=fresh, max_tasks_per_child=1) as pool:
-        found = pool.map(measured, papers, [scale] * len(papers))
-        return dict(zip(papers, found, strict=True))
 
 
 def report(results: Results, told: Json) -> Json:
