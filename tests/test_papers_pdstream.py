@@ -42,10 +42,20 @@ def test_formulas_are_the_papers_and_a_wrong_digit_shows() -> None:
     assert pdstream._digits([0.2, 0.7], [0.67, 0.24]) == "opposite"
 
 
-def test_bounds_are_judged() -> None:
-    assert pdstream.within([0.1, 1.0], 0.1, 1.0) == "reproduced"
-    assert pdstream.within([0.09, 1.0], 0.1, 1.0) == "trend only"
-    assert pdstream.within([0.2, 3.0], 0.1, 1.0) == "opposite"
+@pytest.mark.parametrize(
+    ("greedy", "mine", "verdict"),
+    [
+        ((0.1, 1.0), 1e-5, "reproduced"),
+        ((0.02, 1.0), 1e-5, "trend only"),
+        ((0.02, 1.0), 1e-2, "opposite"),
+        ((0.2, 1.1), 1e-5, "opposite"),
+    ],
+)
+def test_dagreedy_is_judged(greedy: tuple[float, float], mine: float, verdict: str) -> None:
+    points = [Where("DAGreedy", DS, n) for n in (16, 128)]
+    runs = {where: a_run(value) for where, value in zip(points, greedy, strict=True)}
+    runs |= {where._replace(system=PD): a_run(mine) for where in points}
+    assert pdstream.greedy(Swept(1000, [], runs, {}), points) == verdict
 
 
 def test_balance_is_judged_in_tuples() -> None:

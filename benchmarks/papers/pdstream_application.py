@@ -112,7 +112,8 @@ def campaigns_of(ids: Ints) -> Ints:
 
 def deserialized(lines: pa.Array) -> pa.Table:
     """v_deserialize: text to columns."""
-    return pj.read_json(pa.BufferReader("\n".join(lines.to_pylist()).encode()))
+    whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], pa.int32()), lines)
+    return pj.read_json(pa.BufferReader(pc.binary_join(whole, "\n")[0].as_buffer()))
 
 
 def projected(events: pa.Table) -> pa.RecordBatch:
