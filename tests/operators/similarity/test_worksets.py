@@ -21,6 +21,7 @@ from skewless.operators.similarity.points import Points, Sets, concat, take
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies import (
     S3J,
+    AutoSimilarity,
     BruteForce,
     ClusterJoin,
     SimilarityStrategy,
