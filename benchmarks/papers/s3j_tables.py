@@ -100,7 +100,8 @@ def by_selectivity(scale: Scale) -> Experiment:
         f"each ({few:,} from 5 % on: the ratio of distances from centers to pairs is small there), "
         f"one window of a minute in batches of {BATCH_S} s, 5 workers, 500 partitions of "
         "ClusterJoin around rows of the first batch, nothing moves. "
-        f"{_told_seeds(seeds)} One seed from 1 % on, where pairs are many. {_rival(lines[-1], rate)}"
+        f"{_told_seeds(seeds)} One seed from 1 % on, where pairs are many. "
+        + _rival(lines[-1], rate)
     )
     return Experiment(
         "Selectivity (9.5.1)",
