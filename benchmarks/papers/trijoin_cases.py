@@ -65,7 +65,7 @@ FULL = Sizes(
     instances=(12, 60, 180),
     windows=(0.25, 0.5, 1.0, 2.0),
     batch_rows=(1500, 6000, 12_000),
-    finer=(0, 1, 2),
+    finer=(0, 1),
 )
 SMALL = replace(
     CYCLES, data=Rides(order=6), window=1500, batch_rows=450, batches=2, warmup=1, rows_per_s=1000
