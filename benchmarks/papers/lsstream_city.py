@@ -40,8 +40,10 @@ from benchmarks.papers.model import (
     Plot,
     Scale,
     Sheet,
+    change,
     closeness,
     percent,
+    worst,
 )
 from skewless.arrays.types import Floats
 from skewless.placement.routing import Hash
@@ -296,12 +298,12 @@ def _fig_12(after: Mapping[str, list[float]]) -> Item:
     ours = [mean[name] / mean[BISTREAM] for name in PUBLISHED]
     paper = [value / FIG_12[BISTREAM] for value in FIG_12.values()]
     less = {name: percent(mean[LSSTREAM], mean[name]) for name in PUBLISHED[:3]}
-    claims = {f"LS-Stream is faster than {name}": change < 0 for name, change in less.items()}
+    claims = {f"LS-Stream is faster than {name}": by < 0 for name, by in less.items()}
     return Item(
         "fig. 12", "latency over time at 4,500 rows/s, when stable",
         "10.3, 8.5, 7.2, 5.4 ms: LS-Stream −47.5, −36.4, −25 %", "text",
         ", ".join(f"{mean[name]:.3f}" for name in PUBLISHED) + " ms: LS-Stream "
-        + ", ".join(f"{change:+.1f}" for change in less.values()) + " %",
+        + ", ".join(f"{by:+.1f}" for by in less.values()) + " %",
         judged(closeness(ours, paper), claims),
         f"{told(claims)}. By eq. 20 there is little to gain at this rate: Auto, which is nearly "
         f"even, has {percent(mean[AUTO], mean[BISTREAM]):+.1f} %",
@@ -309,8 +311,7 @@ def _fig_12(after: Mapping[str, list[float]]) -> Item:
     )  # fmt: skip
 
 
-# Over BiStream: LS-Stream has 35.8 % less than it, 23.8 % less than ContRand, 18 % than FastJoin.
-FIG_13 = {BISTREAM: 1.0, CONTRAND: 0.642 / 0.762, FASTJOIN: 0.642 / 0.82, LSSTREAM: 0.642}
+FIG_13 = {BISTREAM: -35.8, CONTRAND: -23.8, FASTJOIN: -18.0}
 
 
 def _fig_13(grid: _Grid) -> Item:
@@ -319,17 +320,15 @@ def _fig_13(grid: _Grid) -> Item:
         name: statistics.fmean(percent(grid.mean(n, LSSTREAM), grid.mean(n, name)) for n in counts)
         for name in PUBLISHED[:3]
     }
-    claims = {f"LS-Stream is faster than {name}": change < 0 for name, change in less.items()}
+    claims = {f"LS-Stream is faster than {name}": by < 0 for name, by in less.items()}
     claims |= {f"{name} falls with more instances": rising(grid.column(name)[::-1])
                for name in PUBLISHED}  # fmt: skip
-    over = {n: statistics.fmean(grid.column(n)) / statistics.fmean(grid.column(BISTREAM))
-            for n in PUBLISHED}  # fmt: skip
     return Item(
         "fig. 13", "latency at 3,000 rows/s by the number of instances",
         "LS-Stream −35.8, −23.8, −18 %; all fall with more instances", "text",
-        ", ".join(f"{change:+.1f}" for change in less.values()) + " % on the average; LS-Stream "
+        ", ".join(f"{by:+.1f}" for by in less.values()) + " % on the average; LS-Stream "
         + ", ".join(f"{n}: {grid.mean(n, LSSTREAM):.3f}" for n in counts) + " ms",
-        judged(closeness(list(over.values()), list(FIG_13.values())), claims),
+        judged(worst(change(less[name], paper) for name, paper in FIG_13.items()), claims),
         told(claims), f"Auto {grid.mean(28, AUTO):.3f} ms at 28",
     )  # fmt: skip
 

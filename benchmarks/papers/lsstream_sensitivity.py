@@ -54,8 +54,8 @@ def over_fastjoin(scale: Scale) -> Experiment:
                 spread(measured), change(gain, 18.6),
                 "eq. 11 adds rows (memory) and rows times rows (computing), so that at gamma 0.5 "
                 "memory counts for nothing and partitions are moved by the squares of their rows, "
-                "while time is spent per row. The sheets tell what the sign depends on: best is "
-                f"{best[0]}, {spread(best[1])}",
+                "while time is spent per row. What is scanned, and what comparing and moving cost, "
+                f"changes less than that: of the weights, best is {best[0]}, {spread(best[1])}",
             ),
         ),
         tuple(sheets),

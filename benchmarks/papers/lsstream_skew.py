@@ -35,7 +35,17 @@ from benchmarks.papers.lsstream_cluster import (
     thousands,
     told,
 )
-from benchmarks.papers.model import Experiment, Item, Plot, Scale, Sheet, closeness, percent
+from benchmarks.papers.model import (
+    Experiment,
+    Item,
+    Plot,
+    Scale,
+    Sheet,
+    change,
+    closeness,
+    percent,
+    worst,
+)
 
 DATA = (
     f"Both streams draw from the same {KEYS} keys by a Zipf law, half of the rows each; how many "
@@ -174,17 +184,16 @@ def _fig_9(found: Measured) -> Item:
     of = {name: column(found.latency, name) for name in NAMES}
     most = {name: max(of[name]) for name in NAMES}
     less = {name: percent(most[LSSTREAM], most[name]) for name in PUBLISHED[:3]}
-    # Over BiStream: LS-Stream has 49.3 % less than it, 39.2 % than ContRand, 18.1 % than FastJoin.
-    paper = [1.0, 0.507 / 0.608, 0.507 / 0.819, 0.507]
-    claims = {f"LS-Stream is faster than {name}": change < 0 for name, change in less.items()}
+    paper = {BISTREAM: -49.3, CONTRAND: -39.2, FASTJOIN: -18.1}
+    claims = {f"LS-Stream is faster than {name}": by < 0 for name, by in less.items()}
     claims |= {f"{name} rises with z": rising(of[name]) for name in (BISTREAM, CONTRAND)}
     claims |= {f"{name} is stable": even(of[name]) for name in (FASTJOIN, LSSTREAM)}
     return Item(
         "fig. 9", "highest latency over z, 20 instances, 5,000 rows/s",
         "LS-Stream −49.3, −39.2, −18.1 % against BiStream, ContRand, FastJoin", "text",
-        ", ".join(f"{change:+.1f}" for change in less.values()) + " %; "
+        ", ".join(f"{by:+.1f}" for by in less.values()) + " %; "
         + ", ".join(f"{name} {most[name]:.3f}" for name in PUBLISHED) + " ms",
-        judged(closeness([most[name] / most[BISTREAM] for name in PUBLISHED], paper), claims),
+        judged(worst(change(less[name], value) for name, value in paper.items()), claims),
         f"{told(claims)}. By eq. 20 there is little to gain: BiStream's busiest instance is busy "
         f"for {100 * RATE / column(found.bottleneck, BISTREAM)[-1]:.0f} % of the time at z 1.0; "
         f"Auto, nearly even, has {percent(most[AUTO], most[BISTREAM]):+.1f} %",
