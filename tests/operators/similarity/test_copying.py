@@ -422,6 +422,24 @@ def test_rows_that_are_late_when_the_space_is_divided(
     assert segments(driver, HOME, INNER) == 2
 
 
+@pytest.mark.parametrize("strategy", [S3J(), S3J(partitions=3), ClusterJoin(3)], ids=repr)
+def test_a_new_row_that_no_later_one_can_meet_meets_those_before(
+    strategy: CopyingStrategy, tmp_path: Path
+) -> None:
+    """Right rows are 1 or 2 after left ones. One at the watermark is too early for all to come."""
+    spec = spec_of(Question("euclidean", 1.0, (1, 2), None, (4, 0), False))
+    driver = SimilarityDriver(tmp_path, spec, Setup(strategy, 2))
+    left = [numbered([(0.0, 0.0), (1.5, 0.0), (9.0, 0.0)], [3, 3, 9]), []]
+    right = [numbered([(5.0, 0.0)], [9], 10), numbered([(0.4, 0.0), (1.1, 0.0)], [5, 5], 20)]
+    found = []
+    for number, sides in enumerate(zip(left, right, strict=True)):
+        tasks = [[[batch_of(rows, spec.left.schema)]] for rows in sides]
+        outcome = driver.run(number, {"left": tasks[0], "right": tasks[1]})
+        assert outcome.report.late == 0
+        found += [(r[0], r[3]) for r in outcome.rows.elements()]
+    assert sorted(found) == [(0, 20), (1, 21)]
+
+
 def chebyshev(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return np.abs(a - b).max(axis=1)
 

@@ -7,7 +7,7 @@ those that are within its reach.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ NOBODY = np.empty(0, np.uint64)
 class FormWork:
     """The worksets of every instance's partitions. `new` are new rows by partition, `kept` those of
     outer partitions from earlier batches. `made` is how many worksets each partition has ever had.
-    Rows before `keep_after_us` of their side of the state meet nobody any more; worksets are
+    Old rows before `keep_after_us` of their side of the state meet nobody any more; worksets are
     forgotten by `keep_sets_after_us`, as the spec has it."""
 
     spec: SimilaritySpec
@@ -126,7 +126,7 @@ class InstanceForming:
         self, partition: int, known: Worksets | None, made: int
     ) -> tuple[Worksets | None, int]:
         """The worksets of a partition after this batch, and how many it has ever had."""
-        inner = self._found(partition, self._work.new, INNER)
+        inner = self._found(partition, INNER)
         points = concat([found.points for found in inner]) if inner else None
         if known is None:
             if points is None:
@@ -138,26 +138,28 @@ class InstanceForming:
             home = former.take_in(points)
             self._store_home(inner, home)
             last_us, radius = _with_members(former, known, inner, home)
-        self._store_outer(former, self._found(partition, self._work.new, OUTER), begin=0)
+        self._store_outer(former, self._found(partition, OUTER), begin=0)
         if len(former) > len(known):
-            kept = self._found(partition, self._work.kept, OUTER)
+            kept = self._found(partition, OUTER, old=True)
             self._store_outer(former, kept, begin=len(known))
         self._distances += former.distances
         is_open = np.ones(len(former), np.bool_)
         return Worksets(former.ids, former.centers, last_us, radius, is_open), former.made
 
-    def _found(self, partition: int, segments: Sequence[SegmentInfo], role: str) -> list[Found]:
-        """The rows of a partition that count."""
+    def _found(self, partition: int, role: str, *, old: bool = False) -> list[Found]:
+        """The rows of a partition that came in time. Old ones must still be able to meet a row to
+        come; a new one may not, and yet meet those that are there."""
         found = []
         identity = ids_of(np.array([partition]))[0]
-        for segment in in_role(segments, role):
-            rows = self._instance.rows(segment)
+        for segment in in_role(self._work.kept if old else self._work.new, role):
+            rows, floor_us = self._instance.rows(segment), segment.floor_us
+            if old:
+                floor_us = max(floor_us, self._work.keep_after_us[segment.side])
             begin, end = (int(np.searchsorted(rows.hashes, identity, s)) for s in ("left", "right"))
-            on_time = rows.times[begin:end] >= segment.floor_us
+            counts = rows.times[begin:end] >= floor_us
             if role == INNER:
-                self._late += int((~on_time).sum())
-            needed = rows.times[begin:end] >= self._work.keep_after_us[segment.side]
-            taken = begin + np.flatnonzero(on_time & needed)
+                self._late += int((~counts).sum())
+            taken = begin + np.flatnonzero(counts)
             if len(taken):
                 vector = self._spec.side(input_of(segment)).vector
                 columns = [rows.columns[i].take(pa.array(taken)) for i in vector]
