@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import fastjoin
-from benchmarks.papers.__main__ import measured
 from benchmarks.papers.contest import Contest, Ground, city_stream, spread
 from benchmarks.papers.document import all_items
 from benchmarks.papers.fastjoin_city import hot_share, rank_correlation
 from benchmarks.papers.fastjoin_settings import bound_told, grows, inner_best
 from benchmarks.papers.fastjoin_sweeps import never_behind
 from benchmarks.papers.model import Scale
+from benchmarks.papers.running import measured
 from skewless.placement.routing import Broadcast, Hash
 from skewless.simulation.workloads import Zipf
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from benchmarks.papers import lsstream
-from benchmarks.papers.__main__ import measured
 from benchmarks.papers.document import all_items
 from benchmarks.papers.lsstream_alpha import _fig_14, _fig_15
 from benchmarks.papers.lsstream_city import FIG_10, _fig_10, _fig_12, _Grid
@@ -30,6 +29,7 @@ from benchmarks.papers.lsstream_cluster import (
 )
 from benchmarks.papers.lsstream_skew import Measured, _fig_7, _fig_8, _fig_9
 from benchmarks.papers.model import Scale
+from benchmarks.papers.running import measured
 
 ZIPFS = (0.2, 0.4, 0.8, 1.0)
 

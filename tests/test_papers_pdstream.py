@@ -13,11 +13,11 @@ from benchmarks.papers import pdstream
 from benchmarks.papers import pdstream_application as application
 from benchmarks.papers import pdstream_costs as costs
 from benchmarks.papers import pdstream_queues as queues
-from benchmarks.papers.__main__ import measured
 from benchmarks.papers.model import Scale
 from benchmarks.papers.pdstream_expected import Choice, once_only
 from benchmarks.papers.pdstream_streams import PD, WC, Swept, Where
 from benchmarks.papers.pdstream_traversals import anywhere, popularity, scored
+from benchmarks.papers.running import measured
 from skewless.placement.grouping import (
     DAGreedy,
     PdStream,

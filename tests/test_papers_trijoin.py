@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from benchmarks.papers.__main__ import measured
 from benchmarks.papers.model import Scale
+from benchmarks.papers.running import measured
 from benchmarks.papers.trijoin import PAPER, changes_item, judged, waiting_item
 from benchmarks.papers.trijoin_cases import (
     AUTO,

@@ -44,7 +44,7 @@ def without_closing(rows: Any, names: list[str]) -> Any:
     return multiset(row for row in rows.elements() if all(row[i] != -1 for i in ids))
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", ["full", "left_semi", "left", "right", "left_anti", "inner"])
 def test_streams_give_what_duckdb_and_spark_do(
     spark: SparkSession, tmp_path: Path, how: str
@@ -65,7 +65,7 @@ def test_streams_give_what_duckdb_and_spark_do(
         assert_same(without_closing(read_parquet(tmp_path / "native"), names), found)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", [*JOIN_TYPES])
 def test_static_inputs_give_all_at_once(spark: SparkSession, tmp_path: Path, how: str) -> None:
     kit = QueryKit(how, "ab", PLACED, lambda frames, way: joined(frames, {**way, "how": how}), "")

@@ -170,7 +170,7 @@ def test_every_strategy_gives_the_same_pairs(
         assert counted["inner"] == 0 or isinstance(strategy, sk.S3J | str)
     compared = sum(r.comparisons["compared"] + r.comparisons["inner"] for r in reports)
     in_time = pairs_in_time([stream.tables for stream in streams])
-    if isinstance(strategy, sk.BruteForce):
+    if isinstance(strategy, sk.BruteForce | str):  # "auto" compares so few rows with all
         assert compared == in_time
     else:
         assert len(rows) <= compared < 0.9 * in_time

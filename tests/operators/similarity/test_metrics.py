@@ -107,6 +107,14 @@ NEAR_VALUES = VALUES | {
 }
 
 
+def test_places_so_near_that_their_distance_vanishes_are_found() -> None:
+    points = METRICS["haversine"].points([column_of("haversine", [[0.0, 0.0], [1e-174, 0.0]])])
+    assert METRICS["haversine"].pairs(points, np.array([0]), points, np.array([1])) == [0.0]
+    rows, first, last = np.array([0]), np.array([1]), np.array([2])
+    near = METRICS["haversine"].near(points, rows, points, first, last, 0.0)
+    assert [partners.tolist() for _, partners, _ in near] == [[1]]
+
+
 @METRIC_NAMES
 @examples(100)
 @given(st.data())

@@ -34,6 +34,7 @@ PRODUCT_FROM = 16  # elements
 VANISHING = np.float32(1e-30)  # squares below lose their digits in single precision
 EARTH_RADIUS_M = 6_371_008.8  # the mean radius
 SLACK, TINY = 1e-9, 1e-300  # rounding must not rule a pair out
+VANISHED_M = 1e-140  # metres: the square of the angle is no number any more
 PAIRS_PER_CHUNK = 1 << 16
 NEAR_PER_CHUNK = 1 << 16
 PAIRS_AT_ONCE = 1 << 15  # of a user's metric, whose arguments are copies
@@ -279,8 +280,10 @@ class Haversine(VectorMetric):
         return math.pi * EARTH_RADIUS_M
 
     def _limit(self, threshold: FloatOrFloats) -> FloatOrFloats:
-        # Towards the antipode the arc sine loses digits.
-        return np.where(threshold < self.largest / 2, threshold * (1 + SLACK) + TINY, math.inf)
+        # Towards the antipode the arc sine loses digits. Next to nothing, squares vanish, and
+        # with them distances that the bound still sees.
+        limit = threshold * (1 + SLACK) + VANISHED_M
+        return np.where(threshold < self.largest / 2, limit, math.inf)
 
     def fits(self, types: list[pa.DataType]) -> bool:
         return super().fits(types) and (len(types) == 2 or pt.is_nested(types[0]))
