@@ -1,5 +1,6 @@
 """Who takes part in `benchmarks.native`. Each function runs in a process of its own and takes the
-parameters `folder`, `rows_per_batch`, `warmup`, `within_s`, `instances`, `unix_sockets`, `work`.
+parameters `folder`, `rows_per_batch`, `warmup`, `within_s`, `how`, `instances`, `unix_sockets`,
+`work`.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,12 +40,14 @@ def skewless(parameters: Json) -> Json:
         left_time="ts",
         right_time="ts",
         within=f"{parameters['within_s']} seconds",
+        how=parameters["how"],
         instances=parameters["instances"],
     )
     checkpoint = f"{parameters['work']}/checkpoint"
     writer = joined.writeStream.format("noop").option(CHECKPOINT, checkpoint)
     progress = drain(writer.option("skewless.keepHistory", 1_000_000).start())
     reports = sk.history(checkpoint)
+    state = f"{checkpoint}/skewless/segments"
     session.stop()
     measured = reports[parameters["warmup"] :]
     phases = measured[0].phases_ms
@@ -55,6 +59,7 @@ def skewless(parameters: Json) -> Json:
             for phase in phases
         },
         "busiest_over_mean": round(statistics.median(r.busiest_over_mean for r in measured), 3),
+        "state_bytes": sum(file.stat().st_size for file in Path(state).iterdir()),
     }
 
 
@@ -70,7 +75,8 @@ def spark(parameters: Json) -> Json:
     )
     bound = F.expr(f"interval {parameters['within_s']} seconds")
     near = F.col("s_ts").between(F.col("r_ts") - bound, F.col("r_ts") + bound)
-    joined = left.join(right, (F.col("r_key") == F.col("s_key")) & near).drop("s_key")
+    joined = left.join(right, (F.col("r_key") == F.col("s_key")) & near, parameters["how"])
+    joined = joined.drop("s_key")
     checkpoint = f"{parameters['work']}/checkpoint"
     progress = drain(joined.writeStream.format("noop").option(CHECKPOINT, checkpoint).start())
     session.stop()

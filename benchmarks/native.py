@@ -1,6 +1,6 @@
 """How does skewless compare with Spark's own stream-stream join?
 
-    python -m benchmarks.native [--rows-per-batch N] [--zipf Z] [--json]
+    python -m benchmarks.native [--how left_outer] [--rows-per-batch N] [--zipf Z] [--json]
 
 Both join the same files, one per side and micro-batch, each in a fresh process with the same
 session settings: `key` equal, times within ten seconds either way, result to the `noop` sink. The
@@ -45,6 +45,7 @@ SIZES = (1_000_000, 100_000, 2_000)
 SKEWS = (0.0, 1.5)
 FILE_S = 5.0
 WITHIN_S = 10
+HOWS = ("inner", "left_outer", "right_outer", "full_outer", "left_semi")  # what Spark has, too
 
 OF_SPARK = "throughput over Spark's"
 MEDIAN = "median batch time over Spark's"
@@ -82,6 +83,7 @@ class Run:
     matches: float
     instances: int | None
     unix_sockets: bool
+    how: str = "inner"
 
     @property
     def streams(self) -> Streams:
@@ -95,6 +97,7 @@ class Run:
             "rows_per_batch": self.rows_per_batch,
             "warmup": self.warmup,
             "within_s": WITHIN_S,
+            "how": self.how,
             "instances": self.instances,
             "unix_sockets": self.unix_sockets,
         }
@@ -120,15 +123,18 @@ def measure(run: Run, groups: list[str], data: Path) -> Json:
         say(f"  {name}: {count(results[name]['rows_per_s'])} rows/s")
     found = {name: r["result_rows"] for name, r in results.items() if "result_rows" in r}
     left_rows = run.streams.rows * run.streams.files
+    # Of rows without a partner, everybody still holds some back when the streams end.
+    comparable = len(found) > 1 and run.how == "inner"
     ratios = compare(results)
     return {
         "rows_per_batch": run.rows_per_batch,
+        "how": run.how,
         "zipf": run.zipf,
         "keys": run.streams.keys,
         "batches": run.batches,
         "warmup": run.warmup,
         "matches_per_row": round(max(found.values()) / left_rows, 3) if found else None,
-        "same_result_rows": len(set(found.values())) == 1 if len(found) > 1 else None,
+        "same_result_rows": len(set(found.values())) == 1 if comparable else None,
         "contestants": results,
         "ratios": ratios,
         "targets": [
@@ -157,7 +163,7 @@ def compare(results: dict[str, Json]) -> dict[str, float]:
 
 def show(out: Console, run: Json) -> None:
     title = (
-        f"{count(run['rows_per_batch'])} rows per batch, zipf {run['zipf']:g}, "
+        f"{run['how']} join, {count(run['rows_per_batch'])} rows per batch, zipf {run['zipf']:g}, "
         f"{run['batches']} batches after {run['warmup']}"
     )
     table = Table(title=title, title_justify="left")
@@ -207,9 +213,14 @@ def main(
     matches: Annotated[
         float, typer.Option(min=0.001, help="Matches of a row, away from the stream's ends.")
     ] = 1.0,
-    only: Annotated[str, typer.Option(help="Who takes part, separated by commas.")] = ",".join(
-        GROUPS
-    ),
+    how: Annotated[str, typer.Option(help=f"One of: {', '.join(HOWS)}.")] = "inner",
+    only: Annotated[
+        str | None,
+        typer.Option(
+            help="Who takes part, separated by commas.",
+            show_default=f"{','.join(GROUPS)}; in other joins than inner ones skewless,spark",
+        ),
+    ] = None,
     unix_sockets: Annotated[
         bool, typer.Option("--unix-sockets", help="Spark speaks to Python over Unix sockets.")
     ] = False,
@@ -219,7 +230,10 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare skewless with Spark's own stream-stream join."""
-    groups = [group.strip() for group in only.split(",")]
+    if how not in HOWS:
+        raise typer.BadParameter(f"{how!r} is none of: {', '.join(HOWS)}", param_hint="--how")
+    default_groups = GROUPS if how == "inner" else ("skewless", "spark")
+    groups = [*default_groups] if only is None else [g.strip() for g in only.split(",")]
     if unknown := [group for group in groups if group not in GROUPS]:
         raise typer.BadParameter(f"{unknown[0]!r} is none of: {', '.join(GROUPS)}")
     sizes = SIZES if rows_per_batch is None else (rows_per_batch // 2 * 2,)
@@ -235,7 +249,7 @@ def main(
         for skew in SKEWS if zipf is None else (zipf,):
             run = Run(
                 size, skew, batches or default, before if warmup is None else warmup,
-                matches, instances, unix_sockets,
+                matches, instances, unix_sockets, how,
             )  # fmt: skip
             report["runs"].append(measure(run, groups, data))
             if not as_json:
