@@ -47,7 +47,7 @@ def machine() -> Json:
         "cores": os.cpu_count(),
         "memory_bytes": psutil.virtual_memory().total,
         "load_1m_before": round(os.getloadavg()[0], 2),
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "python": platform.python_version(),
         "java": _java(),
         "packages": {package: version(package) for package in PACKAGES},
