@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from skewless.arrays.compiled import kernel
-from skewless.arrays.types import Ints, UInts
+from skewless.arrays.types import Ints, UInts, frozen
 
 
 @kernel
@@ -113,3 +115,14 @@ def expand_ranges(
             row += 1
             skip = 0
     return probes[:filled], runs[:filled], row, skip
+
+
+def pairs_in_ranges(first: Ints, last: Ints, most: int) -> Iterator[tuple[Ints, Ints]]:
+    """All pairs of a probing row and a stored row in its range, at most so many at a time."""
+    pairs, row, skip = int((last - first).sum()), 0, 0
+    first, last = frozen(first), frozen(last)
+    while pairs > 0:
+        room = min(pairs, most)
+        probes, partners, row, skip = expand_ranges(first, last, row, skip, room)
+        pairs -= room
+        yield probes, partners

@@ -6,13 +6,13 @@ how keys are split or moved, or what was compacted; and a task that runs twice f
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from skewless.arrays import keys
-from skewless.arrays.merging import expand_ranges, match_ranges
+from skewless.arrays.merging import match_ranges, pairs_in_ranges
 from skewless.arrays.runs import Run
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Ints, Side, SideSpec, frozen
@@ -20,9 +20,7 @@ from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.comparing import Comparison, Flags
 
 PAIRS_PER_CHUNK = 1 << 16
-CANDIDATES_FIRST = (
-    4  # compared per row before more are: most rows that have a partner have a near one
-)
+CANDIDATES_FIRST = 4  # of a row; then twice as many: the first often is a partner already
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ class Lookup:
         most = CANDIDATES_FIRST
         while len(left := np.flatnonzero((first < last) & ~found[owner])):
             end = np.minimum(first[left] + most, last[left])
-            for asked, partners in _pairs(first[left], end):
+            for asked, partners in pairs_in_ranges(first[left], end, PAIRS_PER_CHUNK):
                 same = self.compare.matching(self.side, probes, left[asked], run, partners)
                 found[owner[left[asked if same is None else asked[same]]]] = True
             first[left] = end
@@ -73,7 +71,7 @@ class Lookup:
                 np.add.at(met, first[some], 1)
                 np.add.at(met, last[some], -1)
                 continue
-            for asked, partners in _pairs(first, last):
+            for asked, partners in pairs_in_ranges(first, last, PAIRS_PER_CHUNK):
                 same = self.compare.matching(self.other, prober, asked, rows, partners)
                 found = np.unique(partners if same is None else partners[same])
                 met[found] += 1
@@ -108,13 +106,3 @@ def _probes(rows: Run, side: SideSpec) -> tuple[Run, Ints]:
     owner = owner[order]
     lying = owner if rows.rows is None else rows.rows[owner]
     return Run(hashes[order], rows.times[owner], rows.columns, rows.floor_us, lying), owner
-
-
-def _pairs(first: Ints, last: Ints) -> Iterator[tuple[Ints, Ints]]:
-    """All pairs of a row and what lies in its range, some at a time."""
-    pairs, row, skip = int((last - first).sum()), 0, 0
-    while pairs > 0:
-        room = min(pairs, PAIRS_PER_CHUNK)
-        rows, partners, row, skip = expand_ranges(frozen(first), frozen(last), row, skip, room)
-        pairs -= room
-        yield rows, partners

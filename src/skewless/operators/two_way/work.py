@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skewless.arrays import keys
 from skewless.arrays.counting import count_rows
-from skewless.arrays.merging import expand_ranges, match_ranges
+from skewless.arrays.merging import match_ranges, pairs_in_ranges
 from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select
 from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen
 from skewless.engine.instance import Instance
@@ -237,13 +237,8 @@ class InstanceJoin:
             first, last, pairs = part_of_ranges(first, last, *share)
         self._tally.pairs += pairs
         found.pairs += last - first
-        row = skip = 0
-        while pairs > 0:
-            room = min(pairs, PAIRS_PER_CHUNK)
-            probes, partners, row, skip = expand_ranges(
-                frozen(first), frozen(last), row, skip, room
-            )
-            pairs -= room
+        for candidates in pairs_in_ranges(first, last, PAIRS_PER_CHUNK):
+            probes, partners = candidates
             same = self._compare.matching(side, prober, probes, run, partners)
             if same is not None:
                 probes, partners = probes[same], partners[same]
