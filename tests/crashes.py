@@ -31,7 +31,7 @@ def crash_at(point: str, visits: int = 1) -> Iterator[None]:
     """End the work when a point of the commit protocol is reached for the nth time."""
     left = visits
 
-    def hit(name: str, batch_id: int = -1) -> None:
+    def hit(name: str, root: str, batch_id: int = -1) -> None:
         nonlocal left
         left -= name == point
         if name == point and left == 0:

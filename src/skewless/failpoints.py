@@ -1,9 +1,10 @@
 """Named points of the commit protocol, where tests stop a process to kill it.
 
 In production `hit` does nothing. With ``SKEWLESS_PAUSE_AT=point@batch=marker-file`` in the
-environment, the process that reaches that point in that batch creates the marker file and waits
-there; whoever set the variable then kills it. A marker that exists already is not waited at again,
-so that the restarted process passes.
+environment, whoever reaches that point in that batch creates the marker file and waits there; who
+set the variable then kills the process. A marker that exists already is not waited at again, so
+that the restarted process passes. Its name is relative to the state: a process may run several
+queries, and each waits at its own.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ POINTS = (
 _TARGET = os.environ.get("SKEWLESS_PAUSE_AT", "")
 
 
-def hit(point: str, batch_id: int = -1) -> None:
-    """Tell that a point of the protocol was reached."""
+def hit(point: str, root: str, batch_id: int = -1) -> None:
+    """Tell that the query whose state lies in `root` has reached a point of the protocol."""
     if not _TARGET:
         return
     where, _, marker = _TARGET.partition("=")
@@ -43,7 +44,7 @@ def hit(point: str, batch_id: int = -1) -> None:
     if point != wanted or (batch and batch_id >= 0 and int(batch) != batch_id):
         return
     try:
-        os.close(os.open(marker, os.O_CREAT | os.O_EXCL))
+        os.close(os.open(os.path.join(root, marker), os.O_CREAT | os.O_EXCL))
     except FileExistsError:
         return
     time.sleep(3600)

@@ -212,7 +212,7 @@ def points_hit(name: str) -> list[Counter[str]]:
         for number in range(BATCHES):
             count = hits[number]
             with mock.patch.object(
-                failpoints, "hit", lambda point, _=-1, count=count: count.update([point])
+                failpoints, "hit", lambda point, *_, count=count: count.update([point])
             ):
                 frame.batch(number)
     return hits

@@ -1,10 +1,12 @@
-"""A query in a process of its own, to be killed.
+"""Queries in a process of their own, to be killed.
 
-    python kill_child.py '{"folder": …, "query": "join → aggregate", "way": "Hash"}'
+    python kill_child.py '{"folder": …, "queries": [{"folder": …, "query": "join", "way": "Hash"}]}'
 
-It works on all files there are. A file `started` says that the session runs, `done` is the last
-sign of life. With `fail_once`, a folder, tasks of every kind fail once when all their work is done:
-they then run a second time. `master` and `settings` are those of the session.
+They work on all files there are, at the same time. A file `started` in the folder says that the
+session runs; `done` is the last sign of life, of a query in its folder and of all in the child's.
+With `marker`, every query is to pause at a failpoint, and the next one begins when it does;
+`paused` says that all have. With `fail_once`, a folder, tasks of every kind fail once when all
+their work is done: they then run a second time. `master` and `settings` are those of the session.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,12 +32,13 @@ Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def start_session(config: dict[str, Any]) -> SparkSession:
-    builder = SparkSession.builder.master(config.get("master", "local[2]")).appName("to be killed")
+    builder = SparkSession.builder.master(config.get("master", "local[64]")).appName("to be killed")
     settings = {
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.host": "localhost",
         "spark.sql.shuffle.partitions": "2",
+        "spark.default.parallelism": "2",  # the other slots are for tasks that pause
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.warehouse.dir": f"{config['folder']}/warehouse",
     }
@@ -93,8 +98,30 @@ def main(config: dict[str, Any]) -> None:
         fail_once(config["fail_once"])
     session = start_session(config)
     (folder / "started").touch()
-    KITS[config["query"]].run_all(session, folder, config["way"])
+    works = [threading.Thread(target=work, args=(session, query)) for query in config["queries"]]
+    for thread, query in zip(works, config["queries"], strict=True):
+        thread.start()
+        if "marker" in config:
+            wait_until_paused(thread, Path(query["folder"], config["marker"]))
+    if "marker" in config:
+        (folder / "paused").touch()
+    for thread in works:
+        thread.join()
+    if all(Path(query["folder"], "done").exists() for query in config["queries"]):
+        (folder / "done").touch()
+
+
+def work(session: SparkSession, query: dict[str, str]) -> None:
+    folder = Path(query["folder"])
+    KITS[query["query"]].run_all(session, folder, query["way"])
     (folder / "done").touch()
+
+
+def wait_until_paused(thread: threading.Thread, marker: Path) -> None:
+    while not marker.exists():
+        if not thread.is_alive() and not marker.exists():
+            raise RuntimeError(f"a query ended without a pause: no {marker}")
+        time.sleep(0.02)
 
 
 if __name__ == "__main__":

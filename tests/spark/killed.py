@@ -1,4 +1,7 @@
-"""Queries that are killed with SIGKILL and go on: the story of any of them."""
+"""Queries that are killed with SIGKILL and go on.
+
+Several of them share each process that is killed: to start one takes longer than all their work.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,12 @@ import json
 import random
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -20,6 +26,12 @@ from tests.spark.query_kits import QueryKit, add_batches, close
 from tests.spark.support import FileStream, assert_same, read_parquet
 
 KILLS = 10
+MOMENT_S = 25.0  # the latest moment of a kill, after the queries have begun
+
+
+def a_query(kit: QueryKit, folder: Path, way: str) -> dict[str, str]:
+    """What a child is told of a query."""
+    return {"folder": str(folder), "query": kit.name, "way": way}
 
 
 def last_commit(folder: Path) -> int:
@@ -53,74 +65,110 @@ def nothing_is_left_over(state: Path) -> None:
     assert [p.name for p in state.rglob(".*")] == []
 
 
-@dataclass(frozen=True)
+@dataclass
 class Story:
     """A query on one checkpoint, in a folder of its own."""
 
     kit: QueryKit
     spark: SparkSession
     folder: Path
+    kills: int = 0
+    streams: list[FileStream] = field(init=False)
 
-    def kill_at(self, points: Sequence[str], ways: Sequence[str]) -> None:
-        """One kill per point: a child takes two more batches and is stopped there."""
-        streams = self.kit.sources(self.folder)
-        add_batches(streams, 5)
-        self.kit.run_all(self.spark, self.folder, ways[0])
-        for number, point in enumerate(points):
-            add_batches(streams, 2)
-            self._kill_at(point, ways[number % len(ways)])
-        self._finish_here(streams, ways[0])
+    def __post_init__(self) -> None:
+        self.folder.mkdir()
+        self.streams = self.kit.sources(self.folder)
 
-    def _kill_at(self, point: str, way: str) -> None:
-        marker = self.folder / f"marker-{point}"
-        with child(self._config(way), SKEWLESS_PAUSE_AT=f"{point}={marker}") as process:
-            wait_for(marker, process)
-            assert not (self.folder / "done").exists()
-            if point == "commit.begun":
-                with pytest.raises(CheckpointInUseError, match=f"process {process.pid}"):
-                    self.kit.run_all(self.spark, self.folder, way)
-            kill_tree(process)
+    def way(self, number: int) -> str:
+        ways = list(self.kit.ways)
+        return ways[number % len(ways)]
 
-    def kill_at_random_moments(self) -> None:
-        """Some kills on one checkpoint. The seed replays them, as far as a machine can."""
-        seed = random.SystemRandom().randrange(1 << 32)
-        print(f"the seed of the moments is {seed}")
-        chance, ways = random.Random(seed), list(self.kit.ways)
-        streams, kills = self.kit.sources(self.folder), 0
-        while kills < KILLS:
-            # So that eight batches are to come.
-            add_batches(streams, last_commit(self.folder) + 9 - len(streams[0].tables))
-            kills += self._killed_sometime(chance.choice(ways), chance)
-        self._finish_here(streams, ways[0])
+    def work(self) -> Path:
+        """Work on all there is, in this process."""
+        return self.kit.run_all(self.spark, self.folder, self.way(0))
 
-    def _killed_sometime(self, way: str, chance: random.Random) -> bool:
-        """Start a child and kill it: sometimes while the query starts, mostly after a few more
-        batches. Whether it still had work to do."""
-        begun = last_commit(self.folder)
-        with child(self._config(way)) as process:
-            wait_for(self.folder / "started", process)
-            more = chance.choice([0, 1, 2, 3, 4, 5])
-            while last_commit(self.folder) < begun + more and process.poll() is None:
-                time.sleep(0.005)
-            time.sleep(chance.random() * (0.6 if more else 6))
-            finished = (self.folder / "done").exists()
-            assert finished or process.poll() is None, "the child has failed"
-            kill_tree(process)
-        print(f"killed after batches {begun + 1} to {last_commit(self.folder)}")
-        return not finished
-
-    def _config(self, way: str) -> dict[str, str]:
-        return {"folder": str(self.folder), "query": self.kit.name, "way": way}
-
-    def _finish_here(self, streams: Sequence[FileStream], way: str) -> None:
-        """Run what is left in this process, and compare all with the oracle."""
-        close(streams)
-        out = self.kit.run_all(self.spark, self.folder, way)
-        expected = self.kit.expected(streams)
+    def finish(self) -> None:
+        """Work on what is left, and compare all with the oracle."""
+        close(self.streams)
+        out, expected = self.work(), self.kit.expected(self.streams)
         assert expected.total() > self.kit.more_than
         assert_same(read_parquet(out), expected)
         assert all(file.name.startswith("batch-") for file in out.rglob("*"))
         reports = sk.history(str(self.folder / "checkpoint"))
-        assert [report.batch_id for report in reports] == list(range(len(streams[0].tables)))
+        assert [r.batch_id for r in reports] == list(range(len(self.streams[0].tables)))
         assert any(report.decisions for report in reports) or not self.kit.decides
         nothing_is_left_over(self.folder / "checkpoint" / "skewless")
+
+
+@dataclass(frozen=True)
+class Stories:
+    """Queries that share the processes that are killed; each has its checkpoint."""
+
+    folder: Path
+    each: Sequence[Story]
+
+    @classmethod
+    def of(cls, kits: Sequence[QueryKit], spark: SparkSession, folder: Path) -> Stories:
+        each = [Story(kit, spark, folder / str(n)) for n, kit in enumerate(kits)]
+        return cls(folder, each)
+
+    def kill_at(self, points: Sequence[str]) -> None:
+        """One kill per point, when all queries have come to it: each takes two more batches. Every
+        child works in another way than the one before."""
+        for story in self.each:
+            add_batches(story.streams, 5)
+            story.work()
+        for number, point in enumerate(points):
+            self._kill_at(point, number)
+        self._finish()
+
+    def _kill_at(self, point: str, number: int) -> None:
+        for story in self.each:
+            add_batches(story.streams, 2)
+        queries = [a_query(s.kit, s.folder, s.way(number)) for s in self.each]
+        marker = f"marker-{point}"
+        config = {"queries": queries, "marker": f"checkpoint/skewless/{marker}"}
+        with self._child(config, SKEWLESS_PAUSE_AT=f"{point}={marker}") as process:
+            wait_for(self.folder / "paused", process)
+            assert not any((story.folder / "done").exists() for story in self.each)
+            if point == "commit.begun":
+                with pytest.raises(CheckpointInUseError, match=f"process {process.pid}"):
+                    self.each[0].work()
+            kill_tree(process)
+
+    def kill_at_random_moments(self) -> None:
+        """Kills until all queries have seen some while they worked. The seed replays them, as far
+        as a machine can."""
+        seed = random.SystemRandom().randrange(1 << 32)
+        print(f"the seed of the moments is {seed}")
+        chance = random.Random(seed)
+        while waiting := [story for story in self.each if story.kills < KILLS]:
+            for story in waiting:
+                # So that eight batches are to come.
+                more = last_commit(story.folder) + 9 - len(story.streams[0].tables)
+                add_batches(story.streams, more)
+            self._kill_sometime(waiting, chance)
+        self._finish()
+
+    def _kill_sometime(self, stories: Sequence[Story], chance: random.Random) -> None:
+        """Start a child and kill it, mostly in the midst of batches."""
+        queries = [a_query(s.kit, s.folder, chance.choice(list(s.kit.ways))) for s in stories]
+        with self._child({"queries": queries}) as process:
+            wait_for(self.folder / "started", process)
+            time.sleep(chance.random() * MOMENT_S * len(stories) / len(self.each))
+            done = [story for story in stories if (story.folder / "done").exists()]
+            everything = len(done) == len(stories)
+            assert everything or process.poll() is None, "the child has failed"
+            kill_tree(process)
+        for story in stories:
+            story.kills += story not in done
+        print("killed after batches", [last_commit(story.folder) for story in stories])
+
+    def _child(
+        self, config: dict[str, Any], **environment: str
+    ) -> AbstractContextManager[psutil.Popen]:
+        return child({"folder": str(self.folder)} | config, **environment)
+
+    def _finish(self) -> None:
+        for story in self.each:
+            story.finish()

@@ -16,15 +16,16 @@ import psutil
 
 ROOT = Path(__file__).resolve().parents[2]
 CHILD = Path(__file__).parent / "kill_child.py"
-PATIENCE_S = 180
+PATIENCE_S = 300
 
 
 @contextmanager
 def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
     """A child in a process group of its own. Whatever is left of it at the end is killed."""
     folder = Path(config["folder"])
-    for sign in ("started", "done"):
-        (folder / sign).unlink(missing_ok=True)
+    for place in (folder, *(Path(query["folder"]) for query in config["queries"])):
+        for sign in ("started", "paused", "done"):
+            (place / sign).unlink(missing_ok=True)
     places = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
     settings = {**os.environ, "PYSPARK_PYTHON": sys.executable}
     settings["PYTHONPATH"] = os.pathsep.join(places)

@@ -9,7 +9,7 @@ import psutil
 import pyspark
 import pytest
 
-from tests.spark.killed import last_commit
+from tests.spark.killed import a_query, last_commit
 from tests.spark.processes import child, kill_tree, wait_for
 from tests.spark.query_kits import FOUR_STREAMS, JOIN, JOIN_AGGREGATE, QueryKit, add_batches, close
 from tests.spark.support import FileStream, assert_same, read_parquet
@@ -94,8 +94,7 @@ def test_cluster(tmp_path: Path, kit: QueryKit) -> None:
     markers.mkdir()
     config = {
         "folder": str(tmp_path),
-        "query": kit.name,
-        "way": "Chaos",
+        "queries": [a_query(kit, tmp_path, "Chaos")],
         "fail_once": str(markers),
         **CLUSTER,
     }
@@ -113,7 +112,7 @@ def test_cluster(tmp_path: Path, kit: QueryKit) -> None:
 def test_cluster_whose_executor_is_killed(tmp_path: Path, point: str, kit: QueryKit) -> None:
     """A task is stopped in the middle of a batch, and its executor killed with all it runs."""
     streams = streams_of(kit, tmp_path, batches=3)
-    config = {"folder": str(tmp_path), "query": kit.name, "way": "Chaos"}
+    config = {"folder": str(tmp_path), "queries": [a_query(kit, tmp_path, "Chaos")]}
     with child(config) as process:
         wait_for(tmp_path / "done", process)
     assert last_commit(tmp_path) == 2

@@ -9,36 +9,32 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skewless.failpoints import POINTS
-from tests.spark.killed import Story
+from tests.spark.killed import Stories
 from tests.spark.query_kits import JOIN, JOIN_AGGREGATE, KITS, QueryKit
 
-EVERY_KIT = pytest.mark.parametrize("kit", KITS.values(), ids=list(KITS))
+SHARING = 6  # as many queries share a process as its memory can hold
+EVERY_KIT = list(KITS.values())
+GROUPS = [EVERY_KIT[at : at + SHARING] for at in range(0, len(EVERY_KIT), SHARING)]
+EVERY_GROUP = pytest.mark.parametrize(
+    "kits", GROUPS, ids=[", ".join(kit.name for kit in kits) for kits in GROUPS]
+)
 
 pytestmark = pytest.mark.usefixtures("early_compaction")
 
 
-@pytest.mark.quick(1)
-@pytest.mark.parametrize(
-    ("kit", "points"),
-    [(JOIN, ["commit.begun"]), (JOIN_AGGREGATE, ["commit.written"])],
-    ids=[JOIN.name, JOIN_AGGREGATE.name],
-)
-def test_kills_at_telling_points(
-    spark: SparkSession, tmp_path: Path, kit: QueryKit, points: list[str]
-) -> None:
-    Story(kit, spark, tmp_path).kill_at(points, list(kit.ways))
+def test_kills_at_telling_points(spark: SparkSession, tmp_path: Path) -> None:
+    Stories.of([JOIN, JOIN_AGGREGATE], spark, tmp_path).kill_at(["commit.begun", "commit.written"])
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@EVERY_KIT
-def test_kills_at_every_point(spark: SparkSession, tmp_path: Path, kit: QueryKit) -> None:
-    """One checkpoint; every child works in another way than the one before."""
-    Story(kit, spark, tmp_path).kill_at(POINTS, list(kit.ways))
+@EVERY_GROUP
+def test_kills_at_every_point(spark: SparkSession, tmp_path: Path, kits: list[QueryKit]) -> None:
+    Stories.of(kits, spark, tmp_path).kill_at(POINTS)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
-@EVERY_KIT
-def test_kills_at_random_moments(spark: SparkSession, tmp_path: Path, kit: QueryKit) -> None:
-    Story(kit, spark, tmp_path).kill_at_random_moments()
+@EVERY_GROUP
+def test_kills_at_random_moments(spark: SparkSession, tmp_path: Path, kits: list[QueryKit]) -> None:
+    Stories.of(kits, spark, tmp_path).kill_at_random_moments()

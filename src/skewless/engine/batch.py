@@ -38,7 +38,7 @@ def run_batch(
     query: Query, executor: Executor[Rows], sink: Sink[Rows], batch_id: int
 ) -> BatchReport | None:
     """One batch from beginning to end; None if it was committed before, and must change nothing."""
-    failpoints.hit("batch.begun", batch_id)
+    failpoints.hit("batch.begun", query.root, batch_id)
     if query.is_done(batch_id):
         return None
     work = BatchWork(query, executor, batch_id)
@@ -63,7 +63,7 @@ class BatchWork(Generic[Rows]):
         """Everything up to the rows of the last operator."""
         arrivals = self._executor.arrivals()
         self.phases.lap("ingest")
-        failpoints.hit("arrivals.collected", self._batch_id)
+        failpoints.hit("arrivals.collected", self._query.root, self._batch_id)
         pipeline = self._query.pipeline
         for node in pipeline.nodes:
             mine = [a for a in arrivals if a.operator == node.name]
@@ -115,9 +115,9 @@ class BatchWork(Generic[Rows]):
         root, task = self._query.pipeline.root, self._emitting
         moves: Moves = []
         if task is not None or self._batch_id == 0 or sink.shows_empty:
-            failpoints.hit("sink.begun", self._batch_id)
+            failpoints.hit("sink.begun", self._query.root, self._batch_id)
             moves = sink.write(rows, self._batch_id)
-            failpoints.hit("sink.staged", self._batch_id)
+            failpoints.hit("sink.staged", self._query.root, self._batch_id)
         phase = "write"
         if task is not None:
             self._finish(root, task)

@@ -108,7 +108,7 @@ class StepTask:
         report = self._report(instance, emitted)
         data = json.dumps(report.to_json()).encode()
         folder.write_atomically(f"{self.report_folder}/{number}.json", data)
-        failpoints.hit("instance.reported", self.batch_id)
+        failpoints.hit("instance.reported", self.root, self.batch_id)
 
     def report_of(self, number: int) -> InstanceReport:
         """The work of one instance that emits nothing."""
@@ -116,7 +116,7 @@ class StepTask:
         for _ in self._work(instance):
             raise AssertionError(f"{self.step.name} emits no rows")
         report = self._report(instance, 0)
-        failpoints.hit("instance.reported", self.batch_id)
+        failpoints.hit("instance.reported", self.root, self.batch_id)
         return report
 
     def _instance(self, number: int) -> Instance:
@@ -128,7 +128,7 @@ class StepTask:
 
     def _work(self, instance: Instance) -> Generator[pa.RecordBatch, None, int]:
         """The rows of the work, and at the end how many there were."""
-        failpoints.hit("instance.begun", self.batch_id)
+        failpoints.hit("instance.begun", self.root, self.batch_id)
         emitted, clock = 0, instance.clock
         clock.start()
         for rows in self.step.work(instance):
@@ -137,7 +137,7 @@ class StepTask:
             yield rows
             clock.start()
         clock.stop()
-        failpoints.hit("instance.worked", self.batch_id)
+        failpoints.hit("instance.worked", self.root, self.batch_id)
         return emitted
 
     def _report(self, instance: Instance, emitted: int) -> InstanceReport:

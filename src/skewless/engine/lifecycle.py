@@ -197,13 +197,13 @@ class Query:
         commit = Commit(batch_id, states, tuple(moves))
         report = self._report(commit, batches, outcomes, phases_ms or {})
         write_report(self.folder, batch_id, report.to_json())
-        failpoints.hit("history.written", batch_id)
+        failpoints.hit("history.written", self.root, batch_id)
         self._commits.write(commit)
         self.last = commit
         self._kept[batch_id] = commit.files
         publish(self.folder, commit)
         self._clean_up(batch_id, _files_of(batches.values()))
-        failpoints.hit("cleanup.done", batch_id)
+        failpoints.hit("cleanup.done", self.root, batch_id)
         return report
 
     def _report(

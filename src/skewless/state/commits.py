@@ -150,9 +150,9 @@ class CommitLog:
         return self.read(ids[-1]) if ids else None
 
     def write(self, commit: Commit) -> None:
-        failpoints.hit("commit.begun", commit.batch_id)
+        failpoints.hit("commit.begun", self._folder.root, commit.batch_id)
         write_checked(self._folder, _name(commit.batch_id), asdict(commit))
-        failpoints.hit("commit.written", commit.batch_id)
+        failpoints.hit("commit.written", self._folder.root, commit.batch_id)
 
     def delete(self, batch_id: int) -> None:
         self._folder.delete(_name(batch_id))

@@ -33,12 +33,12 @@ def publish(folder: Folder, commit: Commit) -> None:
     """Move all staged files of a commit to where readers look for them."""
     if not commit.publish:
         return
-    failpoints.hit("publish.begun", commit.batch_id)
+    failpoints.hit("publish.begun", folder.root, commit.batch_id)
     for staged, final in commit.publish:
         if folder.size(staged) is not None:
             _move(folder, staged, final)
-            failpoints.hit("publish.one", commit.batch_id)
-    failpoints.hit("publish.done", commit.batch_id)
+            failpoints.hit("publish.one", folder.root, commit.batch_id)
+    failpoints.hit("publish.done", folder.root, commit.batch_id)
 
 
 def _move(folder: Folder, staged: str, final: str) -> None:

@@ -74,7 +74,7 @@ def rewrite(
                 batch_id=batch_id,
                 kind=kind,
             )
-            failpoints.hit("compaction.written", batch_id)
+            failpoints.hit("compaction.written", folder.root, batch_id)
 
 
 def pieces_for(

@@ -120,9 +120,9 @@ def write_segment(
     described = pa.schema(fields, metadata={FORMAT_KEY: FORMAT})
     batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
     data = _ipc_bytes(batch)
-    failpoints.hit("segment.begun")
+    failpoints.hit("segment.begun", folder.root)
     folder.write(name, data)
-    failpoints.hit("segment.written")
+    failpoints.hit("segment.written", folder.root)
     return SegmentInfo(
         name=name,
         side=side,

@@ -394,7 +394,7 @@ def full_disk_from(point: str) -> Iterator[None]:
     """No file can be written any more once a point is reached."""
     full = mock.patch("builtins.open", side_effect=OSError(errno.ENOSPC, "No space left on device"))
 
-    def hit(name: str, batch_id: int = -1) -> None:
+    def hit(name: str, root: str, batch_id: int = -1) -> None:
         if name == point:
             full.start()
 
