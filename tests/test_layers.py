@@ -1,7 +1,8 @@
 """The layers of the package: who may import whom, read from the source without running it.
 
-`arrays` ← `state, placement` ← `engine` ← `operators` ← `spark, simulation` ← `jobfile, cli`. A new
-module at the top of the package fails here until it is given its place in `MAY_IMPORT`. Inside
+`arrays` ← `state, placement, expressions` ← `engine` ← `operators` ← `spark, simulation` ←
+`jobfile, cli`. A new module at the top of the package fails here until it is given its place in
+`MAY_IMPORT`. Inside
 `operators` no operator knows another, inside `placement` no way of dividing work knows another:
 what they share has a module of its own (`SHARED`).
 """
@@ -22,7 +23,7 @@ PACKAGE = "skewless"
 
 BOTTOM = {"errors", "durations", "conditions", "failpoints", "strategies"}
 STORED = BOTTOM | {"arrays", "state"}
-ENGINE = STORED | {"placement", "engine"}
+ENGINE = STORED | {"placement", "expressions", "engine"}
 RUNNERS = ENGINE | {"operators"}
 ALL = RUNNERS | {
     "sql_types", "history", "spark", "simulation", "workloads", "jobfile", "cli", "__init__",
@@ -37,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "arrays": BOTTOM - {"strategies"},
     "state": STORED - {"strategies"},
     "placement": {"errors", "durations", "arrays"},
+    "expressions": {"errors", "arrays"},
     "engine": ENGINE - {"strategies"},
     "operators": RUNNERS - {"strategies"},
     "sql_types": {"errors", "placement"},

@@ -5,6 +5,7 @@ SkewlessError
 │   └── ColumnError          a column that is missing, ambiguous or of an unfit type
 ├── JobFileError             a job file that cannot be understood: names the key and the line
 ├── DataError                rows that the query was told not to accept
+├── ConditionError           a condition that fails on a row, as it would in Spark (ANSI mode)
 └── StateError               something about the state folder
     ├── StateAccessError     it cannot be read or written
     ├── StateDamagedError    a commit or segment is missing, truncated or altered
@@ -49,6 +50,10 @@ class JobFileError(SkewlessError, ValueError):
 
 class DataError(SkewlessError):
     """Rows that the query was told not to accept."""
+
+
+class ConditionError(SkewlessError):
+    """A condition that fails on a row, where Spark would stop the query as well."""
 
 
 class StateError(SkewlessError):
