@@ -1,5 +1,5 @@
 """The right answer to a join, computed slowly and twice: by nested loops over plain Python values,
-and by DuckDB. Nothing here shares code with the product.
+and by DuckDB. Nothing here shares code with the product; a condition on pairs is said anew to each.
 
 The rules, as both follow them. Rows arrive in batches. A row without event time, without a key, or
 with NaN in a band column can match nothing; it is counted once, in that order. The watermark of a
@@ -32,6 +32,8 @@ import duckdb
 import pyarrow as pa
 import pyarrow.types as pt
 
+from tests.pair_conditions import PairForm
+
 MICROSECOND = timedelta(microseconds=1)
 
 Tables = tuple[pa.Table, pa.Table]
@@ -52,6 +54,7 @@ class Question:
     within: tuple[int, int] | None = None
     late: tuple[int, int] | None = None
     how: str = "inner"
+    pairs: PairForm | None = None
 
     @property
     def preserved(self) -> tuple[int, ...]:
@@ -238,6 +241,8 @@ def _fits(question: Question, left: _Side, a: Row, right: _Side, b: Row) -> bool
         apart = right.time_us(b) - left.time_us(a)
         if not question.within[0] <= apart <= question.within[1]:
             return False
+    if question.pairs is not None and not question.pairs.holds(a[-1], b[-1]):
+        return False
     return all(same(a[i], b[j]) for i, j in question.equal) and all(
         close(a[i], b[j], width) for i, j, width in question.near
     )
@@ -375,6 +380,9 @@ def _condition_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema]) -> 
     for i, j, width in question.near:
         kinds = schemas[0].field(i).type, schemas[1].field(j).type
         conditions.append(_near_sql(f"a.c{i}", f"b.c{j}", kinds, width))
+    if question.pairs is not None:
+        numbers = [f"{name}.c{len(schema) - 1}" for name, schema in zip("ab", schemas, strict=True)]
+        conditions.append(f"({question.pairs.duckdb(*numbers)})")
     if question.within is not None:
         conditions.append(f"b.t - a.t BETWEEN {question.within[0]} AND {question.within[1]}")
     return " AND ".join(conditions)

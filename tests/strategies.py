@@ -29,6 +29,7 @@ from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
 from tests.chaos import Chaos
 from tests.driver import Batch, Setup, Task, cut
 from tests.oracle import Answer, Question, answers
+from tests.pair_conditions import PAIR_FORMS
 
 TIME = pa.timestamp("us", "UTC")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -215,12 +216,15 @@ def spec_of(
         for side in how.shown
         for i in range(len(conditions) + 2)
     ]
-    return JoinSpec(sides[0], sides[1], lower, upper, tuple(output), drop_null_times, how)
+    last = len(conditions) + 1
+    pairs = None if question.pairs is None else question.pairs.spec(last, last)
+    return JoinSpec(sides[0], sides[1], lower, upper, tuple(output), drop_null_times, how, pairs)
 
 
 @st.composite
 def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
-    """Every form of `within`, and with it, of `late`; and every type of join that it allows."""
+    """Every form of `within`, and with it, of `late`; every type of join that it allows; and with
+    a condition on pairs or without."""
     numbered = list(enumerate(conditions))
     equal = tuple((i, i) for i, c in numbered if c.width is None)
     near = tuple((i, i, c.width) for i, c in numbered if c.width is not None)
@@ -229,13 +233,14 @@ def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
     how = draw(st.sampled_from(list(JOIN_TYPES)) | st.just("inner"))
     if form in ("timeless", "unbounded") and JOIN_TYPES[how].unmatched:
         how = how.replace("anti", "semi") if "anti" in how else "inner"  # they would wait for ever
+    pairs = draw(st.none() | st.sampled_from(list(PAIR_FORMS.values())))
     if form == "timeless":
-        return Question(equal, near, how=how)
+        return Question(equal, near, how=how, pairs=pairs)
     delays = st.integers(0, 6) | st.just(0)
     late: tuple[int, int] | None = (draw(delays), draw(delays))
     if form == "unbounded":
         late = draw(st.sampled_from([late, None]))
-        return Question(equal, near, (at, at), None, late, how)
+        return Question(equal, near, (at, at), None, late, how, pairs)
     a, b = draw(st.integers(0, 6)), draw(st.integers(0, 6))
     within = {
         "both ways": (-a, a),
@@ -243,7 +248,7 @@ def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
         "before": (-1 - a - b, -1 - a),
         "after": (1 + a, 1 + a + b),
     }[form]
-    return Question(equal, near, (at, at), within, late, how)
+    return Question(equal, near, (at, at), within, late, how, pairs)
 
 
 def _rows(
@@ -257,7 +262,7 @@ def _rows(
     in_time, straggling = st.integers(0, 10), st.integers(-12, 0)
     moments = st.one_of(in_time, straggling).map(lambda offset: base + offset)
     columns.append(st.one_of(moments, st.none()) if null_times else moments)
-    columns.append(st.integers(0, 3))
+    columns.append(st.integers(0, 3) | st.none())
     return st.lists(st.tuples(*columns), max_size=ROWS_MAX)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -65,3 +66,14 @@ class SideSpec:
     bands: tuple[BandColumn, ...]
     time: int | None
     late_us: int
+
+    def only(self, columns: Sequence[int]) -> SideSpec:
+        """The same with these columns, among which are all that play a part."""
+        place = {old: new for new, old in enumerate(columns)}
+        return SideSpec(
+            pa.schema([self.schema.field(i) for i in columns]),
+            tuple(replace(key, index=place[key.index]) for key in self.keys),
+            tuple(replace(band, index=place[band.index]) for band in self.bands),
+            None if self.time is None else place[self.time],
+            self.late_us,
+        )

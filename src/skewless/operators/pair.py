@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -11,12 +11,18 @@ from skewless.arrays.types import FAR_US, SIDES, Side, SideSpec
 from skewless.durations import format_duration_us
 from skewless.engine.operator import Input
 from skewless.engine.watermark import EventTimes, Party, joined_times
+from skewless.expressions import Condition
 from skewless.operators.join_type import INNER, JoinType
+from skewless.operators.pair_condition import PairCondition
 
 
 def keyless(side: str) -> str:
     """The name under which rows of a side are stored that can match nothing: they have no key."""
     return f"{side}-keyless"
+
+
+def _other(side: Side) -> Side:
+    return "right" if side == "left" else "left"
 
 
 @dataclass(frozen=True)
@@ -43,6 +49,7 @@ class JoinSpec:
     output: tuple[OutputColumn, ...]
     drop_null_times: bool = False
     how: JoinType = INNER
+    condition: PairCondition | None = None
 
     def side(self, side: str) -> SideSpec:
         return self.left if side == "left" else self.right
@@ -73,6 +80,44 @@ class JoinSpec:
             since = (decided_us or {}).get(asked, -FAR_US)
             keep = min(keep, since if asked == side else since + self.partner_bounds(asked)[0])
         return max(keep, -FAR_US)
+
+    def only(self, output: Sequence[int]) -> JoinSpec:
+        """The same join with these columns of the result, and no column that is not needed for
+        them."""
+        columns = [self.output[i] for i in output]
+        needed = {side: self.needed(side, output) for side in SIDES}
+        place = {side: {old: new for new, old in enumerate(needed[side])} for side in SIDES}
+        left, right = (self.side(side).only(needed[side]) for side in SIDES)
+        moved = tuple(
+            replace(
+                c,
+                index=place[c.side][c.index],
+                other=None if c.other is None else place[_other(c.side)][c.other],
+            )
+            for c in columns
+        )
+        condition = self.condition
+        if condition is not None:
+            condition = condition.over(lambda side, index: place[side][index])
+        return replace(self, left=left, right=right, output=moved, condition=condition)
+
+    def needed(self, side: Side, output: Sequence[int]) -> list[int]:
+        """The columns of a side that the join looks at, or that are among some columns of the
+        result."""
+        this, columns = self.side(side), [self.output[i] for i in output]
+        found = {k.index for k in this.keys} | {b.index for b in this.bands}
+        found |= set() if this.time is None else {this.time}
+        found |= set() if self.condition is None else set(self.condition.used(side))
+        found |= {c.index for c in columns if c.side == side}
+        return sorted(found | {c.other for c in columns if c.other is not None and c.side != side})
+
+    def where(self, condition: Condition) -> JoinSpec:
+        """The same join with a condition over the columns of the result, which is a condition on
+        its pairs: every row is one."""
+        assert self.how is INNER, self.how.name
+        assert all(c.type is None for c in self.output), self.output
+        asked = PairCondition(condition, tuple((c.side, c.index) for c in self.output))
+        return replace(self, condition=asked.after(self.condition))
 
     def output_schema(self) -> pa.Schema:
         fields = [self.side(c.side).schema.field(c.index).with_name(c.name) for c in self.output]

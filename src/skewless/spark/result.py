@@ -28,8 +28,10 @@ from skewless.engine.operator import Operator
 from skewless.engine.pipeline import Feed, Node, Pipeline
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError, ColumnError
+from skewless.expressions import Condition
 from skewless.spark.executor import SparkExecutor, taken_in
 from skewless.spark.interpreter import check_workers
+from skewless.spark.pushdown import pushed_down
 from skewless.spark.steps import (
     Steps,
     analysed,
@@ -204,6 +206,17 @@ class Result:
         shaped = analysed(self.sparkSession, self._columns_now, step)
         return replace(self, steps=(*self.steps, step), shaped=shaped)
 
+    # What less it may do ------------------------------------------------------------------------
+
+    def only(self, columns: Sequence[int]) -> Self:
+        """The result of an operator that need emit no others of its columns; it may."""
+        return self
+
+    def filtered(self, condition: Condition) -> Self:
+        """The result of an operator that need emit only rows that fulfil a condition over its
+        columns; it may emit others."""
+        return self
+
     # What other operators ask -------------------------------------------------------------------
 
     @property
@@ -239,8 +252,9 @@ class Result:
 
     def pipeline(self, cores: int, mode: str | None) -> tuple[Pipeline, Plan]:
         """The query: its operators, and what Spark has to know about them."""
-        plan = Plan()
-        plan.add(self, cores, mode)
+        lean = pushed_down(self)
+        plan = Plan(lean.steps)
+        plan.add(lean, cores, mode)
         return Pipeline(tuple(plan.nodes)), plan
 
     @property
@@ -276,7 +290,7 @@ class Result:
         query.open()
         executor = SparkExecutor(self.sparkSession, plan.arrivals(pipeline, root), plan.schemas)
         rows = BatchWork(query, executor, 0, is_last=True).up_to_results()
-        return with_steps(rows, self.steps)
+        return with_steps(rows, plan.steps)
 
     def toDF(self, workdir: str | None = None) -> DataFrame:
         """The same as `dataframe`, which says better what it does: PySpark's `toDF` renames."""
@@ -289,9 +303,11 @@ class Result:
 
 class Plan:
     """A query while it is put together: the nodes from a tree of results, the lowest first; the
-    streams it reads; what every operator emits, in Spark's types."""
+    streams it reads; what every operator emits, in Spark's types; and what is done to the rows of
+    the last."""
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Steps) -> None:
+        self.steps = steps
         self.nodes: list[Node] = []
         self.streams: list[DataFrame] = []
         self.schemas: dict[str, StructType] = {}

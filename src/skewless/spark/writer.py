@@ -168,7 +168,7 @@ class ResultWriter:
         result = self._result
         mode = result.output_mode(self._mode)
         pipeline, plan = result.pipeline(parallelism(result.sparkSession), mode)
-        shaped = ShapedSink(sink, result.steps)
+        shaped = ShapedSink(sink, plan.steps)
         driver = BatchDriver(Query(root, pipeline, **keeping), shaped, plan.schemas)
         return driver, plan.arrivals(pipeline, root)
 

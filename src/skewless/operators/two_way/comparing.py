@@ -1,4 +1,5 @@
-"""Whether candidate pairs really match: equal hashes need not mean equal keys."""
+"""Whether candidate pairs really match: equal hashes need not mean equal keys, and there may be a
+further condition."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from skewless.arrays import keys
 from skewless.arrays.runs import Run
@@ -14,6 +16,29 @@ from skewless.arrays.types import Ints, Side
 from skewless.operators.pair import JoinSpec
 
 Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class _Pairs:
+    """Candidate pairs: rows of two runs, by their positions."""
+
+    left: Run
+    left_rows: Ints
+    right: Run
+    right_rows: Ints
+
+    def __len__(self) -> int:
+        return len(self.left_rows)
+
+    def keep(self, flags: Flags) -> _Pairs:
+        if flags.all():
+            return self
+        return _Pairs(self.left, self.left_rows[flags], self.right, self.right_rows[flags])
+
+    def column(self, side: Side, index: int) -> pa.Array:
+        """A column of one side, for every pair."""
+        run, rows = (self.left, self.left_rows) if side == "left" else (self.right, self.right_rows)
+        return run.columns[index].take(run.indices(rows))
 
 
 @dataclass(frozen=True)
@@ -25,27 +50,44 @@ class Comparison:
     @cached_property
     def exact(self) -> bool:
         """Whether every candidate pair matches."""
+        return self.spec.condition is None and self._same_hash_is_same_key
+
+    @cached_property
+    def _same_hash_is_same_key(self) -> bool:
         return keys.is_exact(self.spec.left)
 
     def matching(
         self, side: Side, prober: Run, probes: Ints, run: Run, partners: Ints
     ) -> Flags | None:
-        """Which candidate pairs have keys that are equal and near; None: all, for certain."""
+        """Which candidate pairs match; None: all, for certain."""
         if self.exact:
             return None
-        spec, same = self.spec, np.ones(len(probes), np.bool_)
-        left, left_rows, right, right_rows = (
-            (prober, probes, run, partners) if side == "left" else (run, partners, prober, probes)
-        )
-        of_left, of_right = left.indices(left_rows), right.indices(right_rows)
+        if side == "left":
+            pairs = _Pairs(prober, probes, run, partners)
+        else:
+            pairs = _Pairs(run, partners, prober, probes)
+        same = None if self._same_hash_is_same_key else self._same_keys(pairs)
+        if self.spec.condition is None:
+            return same
+        # Asked only of pairs with equal keys: it may fail on others, as on a division by zero.
+        alike = pairs if same is None else pairs.keep(same)
+        fulfilled = self.spec.condition.matching(alike.column, len(alike))
+        if same is None:
+            return fulfilled
+        same[same] = fulfilled
+        return same
+
+    def _same_keys(self, pairs: _Pairs) -> Flags:
+        """Which pairs have keys that are equal and near."""
+        spec, same = self.spec, np.ones(len(pairs), np.bool_)
         if spec.left.keys:
             same &= keys.keys_equal(
-                [left.columns[k.index].take(of_left) for k in spec.left.keys],
-                [right.columns[k.index].take(of_right) for k in spec.right.keys],
+                [pairs.column("left", k.index) for k in spec.left.keys],
+                [pairs.column("right", k.index) for k in spec.right.keys],
                 spec.left.keys,
             )
         for a, b in zip(spec.left.bands, spec.right.bands, strict=True):
             same &= keys.within_band(
-                left.columns[a.index].take(of_left), right.columns[b.index].take(of_right), a
+                pairs.column("left", a.index), pairs.column("right", b.index), a
             )
         return same

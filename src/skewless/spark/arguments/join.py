@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
 
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
 
+from skewless import expressions
 from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import SIDES, SideSpec
 from skewless.conditions import UNBOUNDED
 from skewless.errors import ArgumentError
-from skewless.operators.join_type import JOIN_TYPES, JoinType, join_type
+from skewless.operators.join_type import INNER, JOIN_TYPES, JoinType, join_type
 from skewless.operators.pair import JoinSpec, OutputColumn
+from skewless.operators.pair_condition import PairCondition
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.strategy import PlacementStrategy
 from skewless.spark.arguments import columns
@@ -34,7 +36,8 @@ from skewless.spark.arguments.times import (
     parse_lates,
     parse_times,
 )
-from skewless.spark.result import Result, sizes
+from skewless.spark.catalyst import Untranslatable, translated
+from skewless.spark.result import Make, Result, sizes
 from skewless.strategies import choose_strategy
 
 How = Literal[
@@ -45,6 +48,7 @@ How = Literal[
     "left_semi", "leftsemi", "semi", "right_semi",
     "left_anti", "leftanti", "anti", "right_anti",
 ]  # fmt: skip
+Place = Callable[[JoinSpec, int], JoinOperator]
 SLOTS_PER_INSTANCE = 16
 SLOTS_MIN, SLOTS_MAX = 64, 65_536
 SUFFIXES = ("", "_right")
@@ -61,6 +65,7 @@ def join(
     within: Within,
     late: Late | None = None,
     how: How = "inner",
+    condition: Condition | None = None,
     where: Condition | None = None,
     strategy: PlacementStrategy | Auto | None = None,
     balance: PlacementStrategy | Auto | None = None,
@@ -99,8 +104,13 @@ def join(
         bound. ``"left_semi"`` and ``"right_semi"``: rows that have a partner, once, at their first;
         ``"left_anti"`` and ``"right_anti"``: those that have none. A row without a key has no
         partner; a late one is dropped. Outer and anti joins of streams need a bound.
+    condition
+        What else must hold for two rows to match, as SQL or a Column over the names that columns
+        have in the result of an inner join: ``"abs(price - price_right) < 0.05"``. It is evaluated
+        before rows leave Python, and means what it means in Spark; what cannot be taken over to the
+        letter is refused. In outer, semi and anti joins it decides about who has a partner.
     where
-        A further SQL condition over the output columns.
+        A filter over the result's columns, in SQL or a Column.
     strategy
         Who works on which rows; the result is the same. ``"auto"`` or ``sk.Auto(...)`` moves work
         from busy to idle instances and splits hot keys; so do ``sk.FastJoin(...)`` and
@@ -129,18 +139,34 @@ def join(
     lates = parse_lates(late, inputs, unbounded=unbounded)
     left_side, right_side = _sides(inputs, conditions, times, lates)
     output = tuple(_output_column(c, left_side, right_side) for c in named)
-    spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined)
+    pairs = None if condition is None else _pair_condition(condition, inputs, conditions, suffixes)
+    spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined, pairs)
     given = sizes(instances=instances, slots=slots)
     chosen = _parse_strategy(strategy, balance, spec, instances)
 
-    def make(cores: int, mode: str | None) -> JoinOperator:
+    def place(spec: JoinSpec, cores: int) -> JoinOperator:
         count = given["instances"] or cores
         default = max(SLOTS_MIN, (chosen.slots_wanted or SLOTS_PER_INSTANCE) * count)
         return JoinOperator(spec, chosen, count, given["slots"] or min(default, SLOTS_MAX))
 
     taken = tuple(this.every_column for this in inputs)
-    matches = Joined((left, right), taken, make, _struct(inputs, named, output))
+    matches = Joined.of((left, right), taken, _struct(inputs, named, output), spec, place)
     return matches if where is None else matches.where(where)
+
+
+def _pair_condition(
+    condition: Condition,
+    inputs: Sequence[columns.Input],
+    on: Sequence[columns.Condition],
+    suffixes: tuple[str, str],
+) -> PairCondition:
+    """A condition over the columns that an inner join has."""
+    named = _named(inputs, on, suffixes, INNER)
+    try:
+        found = translated(inputs[0].source.sparkSession, struct_of(inputs, named), condition)
+    except Untranslatable as error:
+        raise ArgumentError("condition", condition, str(error)) from error
+    return PairCondition(found, tuple((SIDES[c.input], c.index) for c in named))
 
 
 def _parse_how(how: object, within: object, *, is_stream: bool) -> JoinType:
@@ -197,7 +223,44 @@ def _output_column(column: Named, left: SideSpec, right: SideSpec) -> OutputColu
 @dataclass(frozen=True, eq=False, repr=False)
 class Joined(Result):
     """A join that is described but not running: write it with `writeStream`, or, when the inputs
-    are static, take the result with `dataframe`."""
+    are static, take the result with `dataframe`.
+
+    `spec` is what is joined, `place` how it is divided over so many cores."""
+
+    spec: JoinSpec = field(kw_only=True)
+    place: Place = field(kw_only=True)
+
+    @classmethod
+    def of(
+        cls,
+        sources: tuple[Source, ...],
+        taken: tuple[tuple[int, ...], ...],
+        emitted: StructType,
+        spec: JoinSpec,
+        place: Place,
+    ) -> Joined:
+        return cls(sources, taken, _maker(spec, place), emitted, spec=spec, place=place)
+
+    def only(self, columns: Sequence[int]) -> Self:
+        if len(columns) == len(self.emitted):
+            return self
+        taken = tuple(
+            tuple(of[i] for i in self.spec.needed(side, columns))
+            for side, of in zip(SIDES, self.taken, strict=True)
+        )
+        emitted = StructType([self.emitted.fields[i] for i in columns])
+        return self._with(self.spec.only(columns), taken=taken, emitted=emitted)
+
+    def filtered(self, condition: expressions.Condition) -> Self:
+        # Of other joins' rows some have no partner: for them a filter is no condition.
+        return self._with(self.spec.where(condition)) if self.spec.how is INNER else self
+
+    def _with(self, spec: JoinSpec, **changed: Any) -> Self:
+        return replace(self, make=_maker(spec, self.place), spec=spec, **changed)
+
+
+def _maker(spec: JoinSpec, place: Place) -> Make:
+    return lambda cores, mode: place(spec, cores)
 
 
 def _struct(

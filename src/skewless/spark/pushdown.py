@@ -1,0 +1,119 @@
+"""What is done to a result decides what the operators below it need to do: columns that nobody
+looks at are not carried, and a filter behind a join is part of it.
+
+Spark's optimizer is asked: it moves filters and drops columns as it would in a query of its own.
+What it puts right above the operator's rows is what the operator can do itself. The steps stay what
+they are; they then have less to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from skewless.expressions import Condition
+from skewless.spark.catalyst import conjunction
+from skewless.spark.steps import Step, Steps, with_steps
+
+if TYPE_CHECKING:
+    from skewless.spark.result import Result
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What the steps behind an operator need of its rows: some columns, by number, of the rows
+    that fulfil a condition."""
+
+    columns: tuple[int, ...]
+    condition: Condition | None = None
+
+
+def pushed_down(result: Result, wanted: Sequence[str] | None = None) -> Result:
+    """The same result with as little work as the `wanted` columns of it take; None: all of them."""
+    from skewless.spark.result import Result
+
+    needs = _needs_of(result, wanted)
+    lean = result if needs.condition is None else result.filtered(needs.condition)
+    lean = lean.only(needs.columns)
+    sources, taken = [], []
+    for source, numbers in zip(lean.sources, lean.taken, strict=True):
+        if isinstance(source, Result):
+            names = [source.columns[i] for i in numbers]
+            source = pushed_down(source, names)  # noqa: PLW2901
+            numbers = tuple(source.columns.index(name) for name in names)  # noqa: PLW2901
+        sources.append(source)
+        taken.append(numbers)
+    steps = lean.steps
+    if steps and len(lean.emitted) < len(result.emitted):
+        steps = (_filled(result.emitted, lean.emitted), *steps)
+    return replace(lean, sources=tuple(sources), taken=tuple(taken), steps=steps)
+
+
+def _needs_of(result: Result, wanted: Sequence[str] | None) -> Needs:
+    every = tuple(range(len(result.emitted)))
+    session = result.sparkSession
+    if not result.steps:
+        names = result.emitted.names
+        return Needs(every if wanted is None else tuple(names.index(name) for name in wanted))
+    if not hasattr(session, "_jsparkSession"):
+        return Needs(every)  # Spark Connect does not show its plans
+    return needs(session, result.emitted, result.steps, wanted)
+
+
+def _filled(before: StructType, now: StructType) -> Step:
+    """Columns that nobody needs are there as nulls for the steps, which may still name them: Spark
+    finds out once more that they are not needed."""
+    there = set(now.names)
+    columns = [
+        F.col(_quoted(field.name))
+        if field.name in there
+        else F.lit(None).cast(field.dataType).alias(field.name)
+        for field in before.fields
+    ]
+    return ("select", tuple(columns))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def needs(
+    session: SparkSession, emitted: StructType, steps: Steps, wanted: Sequence[str] | None = None
+) -> Needs:
+    """What steps need of rows with these columns to give the wanted ones."""
+    # Not from a list: of an empty one the optimizer knows that nothing comes out.
+    nothing = session.createDataFrame(session.sparkContext.emptyRDD(), emitted)
+    shaped = with_steps(nothing, steps)
+    if wanted is not None:
+        shaped = shaped.select(*(F.col(_quoted(name)) for name in wanted))
+    return _read(shaped, len(emitted))
+
+
+def _read(shaped: DataFrame, count: int) -> Needs:
+    plan = shaped._jdf.queryExecution().optimizedPlan()
+    chain = [plan]
+    while chain[-1].children().size():
+        if chain[-1].children().size() > 1:
+            return Needs(tuple(range(count)))
+        chain.append(chain[-1].children().apply(0))
+    *above, leaf = chain
+    place = {_id(leaf.output().apply(i)): i for i in range(leaf.output().size())}
+    used = _ids(plan.output()) | {i for node in above for i in _ids(node.references().toSeq())}
+    columns = tuple(sorted(place[i] for i in used if i in place))
+    filters = []
+    while above and above[-1].getClass().getSimpleName() == "Filter":
+        filters.append(above.pop().condition())
+    return Needs(columns, conjunction(filters, place))
+
+
+def _ids(attributes: Any) -> Collection[int]:
+    return {_id(attributes.apply(i)) for i in range(attributes.size())}
+
+
+def _id(attribute: Any) -> int:
+    return int(attribute.exprId().id())
