@@ -67,6 +67,12 @@ class SideSpec:
     time: int | None
     late_us: int
 
+    @property
+    def parts(self) -> set[int]:
+        """The columns that play a part."""
+        times = set() if self.time is None else {self.time}
+        return {k.index for k in self.keys} | {b.index for b in self.bands} | times
+
     def only(self, columns: Sequence[int]) -> SideSpec:
         """The same with these columns, among which are all that play a part."""
         place = {old: new for new, old in enumerate(columns)}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from .comparing import equal, greater, less
-from .tree import Datum, Expression, Rows, as_array, lazily
+from .tree import Condition, Datum, Expression, Rows, as_array, lazily
 
 
 def is_scalar(datum: Datum, value: bool) -> bool:
@@ -170,3 +171,12 @@ class Field(Expression):
 
     def evaluate(self, rows: Rows) -> Datum:
         return pc.struct_field(as_array(self.struct.evaluate(rows), rows.count), [self.index])
+
+
+def all_of(conditions: Sequence[Condition]) -> Condition:
+    """Conditions that must all hold; a later one is asked only where those before it do."""
+    found = conditions[0]
+    for condition in conditions[1:]:
+        root = And(pa.bool_(), found.root, condition.root)
+        found = Condition(f"({found.sql}) AND ({condition.sql})", root)
+    return found

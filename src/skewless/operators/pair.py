@@ -81,11 +81,11 @@ class JoinSpec:
             keep = min(keep, since if asked == side else since + self.partner_bounds(asked)[0])
         return max(keep, -FAR_US)
 
-    def only(self, output: Sequence[int]) -> JoinSpec:
-        """The same join with these columns of the result, and no column that is not needed for
-        them."""
+    def only(self, output: Sequence[int]) -> tuple[JoinSpec, list[list[int]]]:
+        """The same join with these columns of the result; and the columns of each input that are
+        still needed."""
         columns = [self.output[i] for i in output]
-        needed = {side: self.needed(side, output) for side in SIDES}
+        needed = {side: sorted(self._needed(side, columns)) for side in SIDES}
         place = {side: {old: new for new, old in enumerate(needed[side])} for side in SIDES}
         left, right = (self.side(side).only(needed[side]) for side in SIDES)
         moved = tuple(
@@ -99,17 +99,14 @@ class JoinSpec:
         condition = self.condition
         if condition is not None:
             condition = condition.over(lambda side, index: place[side][index])
-        return replace(self, left=left, right=right, output=moved, condition=condition)
+        pruned = replace(self, left=left, right=right, output=moved, condition=condition)
+        return pruned, list(needed.values())
 
-    def needed(self, side: Side, output: Sequence[int]) -> list[int]:
-        """The columns of a side that the join looks at, or that are among some columns of the
-        result."""
-        this, columns = self.side(side), [self.output[i] for i in output]
-        found = {k.index for k in this.keys} | {b.index for b in this.bands}
-        found |= set() if this.time is None else {this.time}
+    def _needed(self, side: Side, output: Sequence[OutputColumn]) -> set[int]:
+        found = self.side(side).parts
         found |= set() if self.condition is None else set(self.condition.used(side))
-        found |= {c.index for c in columns if c.side == side}
-        return sorted(found | {c.other for c in columns if c.other is not None and c.side != side})
+        found |= {c.index for c in output if c.side == side}
+        return found | {c.other for c in output if c.other is not None and c.side != side}
 
     def where(self, condition: Condition) -> JoinSpec:
         """The same join with a condition over the columns of the result, which is a condition on

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from skewless.arrays.types import Side
 from skewless.expressions import Condition
-from skewless.expressions.logic import And
+from skewless.expressions.logic import all_of
 
 ColumnOf = Callable[[Side, int], pa.Array]
 
@@ -42,10 +42,8 @@ class PairCondition:
             return self
         count = len(first.columns)
         moved = {number: number + count for number in self.condition.columns()}
-        then = self.condition.over(moved)
-        both = And(pa.bool_(), first.condition.root, then.root)
-        sql = f"({first.condition.sql}) AND ({then.sql})"
-        return PairCondition(Condition(sql, both), first.columns + self.columns)
+        both = all_of([first.condition, self.condition.over(moved)])
+        return PairCondition(both, first.columns + self.columns)
 
     def over(self, moved: Callable[[Side, int], int]) -> PairCondition:
         """The same where columns lie elsewhere. What is not used may lie nowhere."""

@@ -8,7 +8,7 @@ they are; they then have less to do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.expressions import Condition
-from skewless.spark.catalyst import conjunction
+from skewless.expressions.logic import all_of
+from skewless.spark.catalyst import Untranslatable, of_tree
 from skewless.spark.steps import Step, Steps, with_steps
 
 if TYPE_CHECKING:
@@ -91,27 +92,49 @@ def needs(
     shaped = with_steps(nothing, steps)
     if wanted is not None:
         shaped = shaped.select(*(F.col(_quoted(name)) for name in wanted))
-    return _read(shaped, len(emitted))
+    return _read(shaped, emitted)
 
 
-def _read(shaped: DataFrame, count: int) -> Needs:
+def _read(shaped: DataFrame, schema: StructType) -> Needs:
     plan = shaped._jdf.queryExecution().optimizedPlan()
     chain = [plan]
     while chain[-1].children().size():
         if chain[-1].children().size() > 1:
-            return Needs(tuple(range(count)))
+            return Needs(tuple(range(len(schema))))
         chain.append(chain[-1].children().apply(0))
     *above, leaf = chain
     place = {_id(leaf.output().apply(i)): i for i in range(leaf.output().size())}
     used = _ids(plan.output()) | {i for node in above for i in _ids(node.references().toSeq())}
     columns = tuple(sorted(place[i] for i in used if i in place))
-    filters = []
+    conditions: list[Any] = []
     while above and above[-1].getClass().getSimpleName() == "Filter":
-        filters.append(above.pop().condition())
-    return Needs(columns, conjunction(filters, place))
+        conditions += _conjuncts(above.pop().condition())
+    return Needs(columns, _condition(shaped.sparkSession, schema, conditions))
 
 
-def _ids(attributes: Any) -> Collection[int]:
+def _conjuncts(condition: Any) -> list[Any]:
+    if condition.getClass().getSimpleName() != "And":
+        return [condition]
+    return _conjuncts(condition.left()) + _conjuncts(condition.right())
+
+
+def _condition(
+    session: SparkSession, schema: StructType, conditions: Sequence[Any]
+) -> Condition | None:
+    """As much of some conditions as can be asked here. One that may fail is asked only if all
+    before it are: they may have ruled out the rows on which it does."""
+    found: list[Condition] = []
+    for number, condition in enumerate(conditions):
+        try:
+            one = of_tree(session, schema, condition)
+        except Untranslatable:
+            continue
+        if len(found) == number or not one.root.can_fail:
+            found.append(one)
+    return all_of(found) if found else None
+
+
+def _ids(attributes: Any) -> set[int]:
     return {_id(attributes.apply(i)) for i in range(attributes.size())}
 
 

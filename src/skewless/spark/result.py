@@ -12,11 +12,12 @@ import tempfile
 import uuid
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -48,28 +49,29 @@ if TYPE_CHECKING:
     from skewless.spark.grouped import GroupedResult
     from skewless.spark.writer import ResultWriter
 
-Make = Callable[[int, str | None], Operator]
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result:
     """Rows to come: write them with `writeStream` or, when the inputs are static, take them with
     `dataframe`.
 
-    `sources` are the inputs, of which the columns `taken` are needed. `make` gives the operator for
-    so many cores and an output mode. It emits `emitted`; `steps` are then done to its rows in
+    `sources` are the inputs, of which the columns `taken` are needed. Its `operator` emits
+    `emitted`; `steps` are then done to its rows in
     Catalyst.
     """
 
     sources: tuple[DataFrame | Result, ...]
     taken: tuple[tuple[int, ...], ...]
-    make: Make
     emitted: StructType
     steps: Steps = ()
     shaped: StructType | None = None  # the columns after the steps, event times marked
 
     output_modes: ClassVar[tuple[str, ...]] = ("append",)
     output_modes_text: ClassVar[str] = "'append': a join only ever adds rows"
+
+    def operator(self, cores: int, mode: str | None) -> Operator:
+        """What does the work on so many cores, in an output mode."""
+        raise NotImplementedError
 
     # What it looks like ------------------------------------------------------------------------
 
@@ -227,7 +229,7 @@ class Result:
 
     @cached_property
     def _emitted_times(self) -> EventTimes:
-        operator = self.make(1, None)
+        operator = self.operator(1, None)
         below = [
             _taken_times(source, columns, i.time_name)
             for source, columns, i in zip(self.sources, self.taken, operator.inputs, strict=True)
@@ -301,6 +303,39 @@ class Result:
         self._worked_out("show").show(n, truncate)
 
 
+class RowsSpec(Protocol):
+    """What an operator does whose rows are made of columns of its inputs."""
+
+    def only(self, output: Sequence[int]) -> tuple[Self, list[list[int]]]:
+        """The same with some columns of the result, by their numbers; and the columns of each input
+        that it still needs."""
+
+    def output_schema(self) -> pa.Schema: ...
+
+
+Spec = TypeVar("Spec", bound=RowsSpec)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowsResult(Result, Generic[Spec]):
+    """A result whose rows are made of columns of the inputs: those that nobody needs are left out.
+    `spec` is what is done, `place` gives the operator that does it on so many cores."""
+
+    spec: Spec = field(kw_only=True)
+    place: Callable[[Spec, int], Operator] = field(kw_only=True)
+
+    def operator(self, cores: int, mode: str | None) -> Operator:
+        return self.place(self.spec, cores)
+
+    def only(self, columns: Sequence[int]) -> Self:
+        if len(columns) == len(self.emitted):
+            return self
+        spec, needed = self.spec.only(columns)
+        taken = [tuple(of[i] for i in some) for of, some in zip(self.taken, needed, strict=True)]
+        emitted = StructType([self.emitted[name] for name in spec.output_schema().names])
+        return replace(self, spec=spec, taken=tuple(taken), emitted=emitted)
+
+
 class Plan:
     """A query while it is put together: the nodes from a tree of results, the lowest first; the
     streams it reads; what every operator emits, in Spark's types; and what is done to the rows of
@@ -314,7 +349,7 @@ class Plan:
 
     def add(self, result: Result, cores: int, mode: str | None) -> Node:
         """Add a result, and before it all that it is made of."""
-        operator = result.make(cores, mode)
+        operator = result.operator(cores, mode)
         feeds = [
             self._feed(source, columns, i.time_name, cores)
             for source, columns, i in zip(

@@ -7,7 +7,7 @@ What was emitted is remembered as long as a row to come can be its duplicate.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -48,6 +48,11 @@ class DeduplicateSpec:
     side: SideSpec
     within_us: int
     drop_null_times: bool = False
+
+    def only(self, output: Sequence[int]) -> tuple[DeduplicateSpec, list[list[int]]]:
+        """The same with these columns and those that play a part; which is what it needs."""
+        needed = sorted(self.side.parts | set(output))
+        return replace(self, side=self.side.only(needed)), [needed]
 
     def inputs(self) -> tuple[Input, ...]:
         side = self.side

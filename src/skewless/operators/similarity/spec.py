@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -29,6 +29,13 @@ class VectorSide:
     time: int | None
     late_us: int
 
+    def only(self, columns: Sequence[int]) -> VectorSide:
+        """The same with these columns, among which are all that play a part."""
+        schema = pa.schema([self.schema.field(i) for i in columns])
+        vector = tuple(columns.index(i) for i in self.vector)
+        time = None if self.time is None else columns.index(self.time)
+        return VectorSide(schema, vector, time, self.late_us)
+
 
 @dataclass(frozen=True)
 class SimilaritySpec:
@@ -48,6 +55,27 @@ class SimilaritySpec:
     drop_bad: bool = False
     drop_null_times: bool = False
     check_metric: bool = False
+
+    def only(self, output: Sequence[int]) -> tuple[SimilaritySpec, list[list[int]]]:
+        """The same join with these columns of the result, and the distance; and the columns of each
+        input that are still needed."""
+        columns = [self.output[i] for i in output if i < len(self.output)]
+        needed = {side: sorted(self._needed(side, columns)) for side in self.sides}
+        sides = [self.side(side).only(of) for side, of in needed.items()]
+        moved = tuple(
+            replace(c, index=needed[self._stored(c.side)].index(c.index)) for c in columns
+        )
+        right = None if self.is_self_join else sides[1]
+        return replace(self, left=sides[0], right=right, output=moved), list(needed.values())
+
+    def _needed(self, side: Side, output: Sequence[OutputColumn]) -> set[int]:
+        this = self.side(side)
+        parts = {*this.vector} | (set() if this.time is None else {this.time})
+        return parts | {c.index for c in output if self._stored(c.side) == side}
+
+    def _stored(self, side: Side) -> Side:
+        """Where rows of a side lie: the one stream of a self-join is both."""
+        return "left" if self.is_self_join else side
 
     @property
     def is_self_join(self) -> bool:

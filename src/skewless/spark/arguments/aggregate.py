@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import pyarrow as pa
@@ -12,6 +12,7 @@ from pyspark.sql.types import StructField, StructType
 
 from skewless.arrays.types import KeyColumn, SideSpec
 from skewless.durations import parse_duration_us
+from skewless.engine.operator import Operator
 from skewless.errors import ArgumentError, ColumnError
 from skewless.operators.aggregate.accumulators.base import Accumulator
 from skewless.operators.aggregate.accumulators.distinct import ApproxDistinct
@@ -110,7 +111,7 @@ def aggregate(
         changing = mode == "update" or (windows is None and mode != BELOW)
         return AggregateOperator(spec, chosen, count or cores, "update" if changing else "append")
 
-    return Aggregated((df,), (tuple(needed),), make, schema, windowed=windows is not None)
+    return Aggregated((df,), (tuple(needed),), schema, make=make, windowed=windows is not None)
 
 
 Parsed = list[tuple[str, Accumulator, tuple[int, ...]]]
@@ -245,12 +246,16 @@ class Aggregated(Result):
     """An aggregation that is described but not running: write it with `writeStream`, or, when the
     input is static, take the result with `dataframe`."""
 
+    make: Callable[[int, str | None], Operator] = field(kw_only=True)
     windowed: bool = False
 
     output_modes: ClassVar[tuple[str, ...]] = ("append", "update")
     output_modes_text: ClassVar[str] = (
         "'append' (a group comes when its window closes) or 'update' (whenever it has changed)"
     )
+
+    def operator(self, cores: int, mode: str | None) -> Operator:
+        return self.make(cores, mode)
 
     def output_mode(self, mode: str | None) -> str:
         if self.windowed:

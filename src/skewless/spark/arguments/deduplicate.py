@@ -13,7 +13,7 @@ from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Source
 from skewless.spark.arguments.naming import named_columns, struct_of
 from skewless.spark.arguments.times import check_null_times, parse_lates
-from skewless.spark.result import Result, sizes
+from skewless.spark.result import RowsResult, sizes
 
 
 def deduplicate(
@@ -62,15 +62,15 @@ def deduplicate(
     spec = DeduplicateSpec(side, parse_duration_us(within, "within"), drop_null_times)
     count = sizes(instances=instances)["instances"]
 
-    def make(cores: int, mode: str | None) -> DeduplicateOperator:
+    def place(spec: DeduplicateSpec, cores: int) -> DeduplicateOperator:
         return DeduplicateOperator(spec, count or cores)
 
     emitted = struct_of(inputs, named_columns(inputs, ("",), ("",)))
-    return Deduplicated((df,), (this.every_column,), make, emitted)
+    return Deduplicated((df,), (this.every_column,), emitted, spec=spec, place=place)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Deduplicated(Result):
+class Deduplicated(RowsResult[DeduplicateSpec]):
     """A deduplication that is described but not running: write it with `writeStream`, or, when the
     input is static, take the result with `dataframe`."""
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 from pyspark.sql.pandas.types import from_arrow_type
 from pyspark.sql.types import StructField, StructType
@@ -37,7 +37,7 @@ from skewless.spark.arguments.times import (
     parse_times,
 )
 from skewless.spark.catalyst import Untranslatable, translated
-from skewless.spark.result import Make, Result, sizes
+from skewless.spark.result import RowsResult, sizes
 from skewless.strategies import choose_strategy
 
 How = Literal[
@@ -48,7 +48,6 @@ How = Literal[
     "left_semi", "leftsemi", "semi", "right_semi",
     "left_anti", "leftanti", "anti", "right_anti",
 ]  # fmt: skip
-Place = Callable[[JoinSpec, int], JoinOperator]
 SLOTS_PER_INSTANCE = 16
 SLOTS_MIN, SLOTS_MAX = 64, 65_536
 SUFFIXES = ("", "_right")
@@ -150,7 +149,8 @@ def join(
         return JoinOperator(spec, chosen, count, given["slots"] or min(default, SLOTS_MAX))
 
     taken = tuple(this.every_column for this in inputs)
-    matches = Joined.of((left, right), taken, _struct(inputs, named, output), spec, place)
+    emitted = _struct(inputs, named, output)
+    matches = Joined((left, right), taken, emitted, spec=spec, place=place)
     return matches if where is None else matches.where(where)
 
 
@@ -221,46 +221,15 @@ def _output_column(column: Named, left: SideSpec, right: SideSpec) -> OutputColu
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Joined(Result):
+class Joined(RowsResult[JoinSpec]):
     """A join that is described but not running: write it with `writeStream`, or, when the inputs
-    are static, take the result with `dataframe`.
-
-    `spec` is what is joined, `place` how it is divided over so many cores."""
-
-    spec: JoinSpec = field(kw_only=True)
-    place: Place = field(kw_only=True)
-
-    @classmethod
-    def of(
-        cls,
-        sources: tuple[Source, ...],
-        taken: tuple[tuple[int, ...], ...],
-        emitted: StructType,
-        spec: JoinSpec,
-        place: Place,
-    ) -> Joined:
-        return cls(sources, taken, _maker(spec, place), emitted, spec=spec, place=place)
-
-    def only(self, columns: Sequence[int]) -> Self:
-        if len(columns) == len(self.emitted):
-            return self
-        taken = tuple(
-            tuple(of[i] for i in self.spec.needed(side, columns))
-            for side, of in zip(SIDES, self.taken, strict=True)
-        )
-        emitted = StructType([self.emitted.fields[i] for i in columns])
-        return self._with(self.spec.only(columns), taken=taken, emitted=emitted)
+    are static, take the result with `dataframe`."""
 
     def filtered(self, condition: expressions.Condition) -> Self:
         # Of other joins' rows some have no partner: for them a filter is no condition.
-        return self._with(self.spec.where(condition)) if self.spec.how is INNER else self
-
-    def _with(self, spec: JoinSpec, **changed: Any) -> Self:
-        return replace(self, make=_maker(spec, self.place), spec=spec, **changed)
-
-
-def _maker(spec: JoinSpec, place: Place) -> Make:
-    return lambda cores, mode: place(spec, cores)
+        if self.spec.how is not INNER:
+            return self
+        return replace(self, spec=self.spec.where(condition))
 
 
 def _struct(

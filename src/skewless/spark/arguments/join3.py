@@ -27,7 +27,7 @@ from skewless.spark.arguments.times import (
     parse_lates,
     parse_times,
 )
-from skewless.spark.result import Result, sizes
+from skewless.spark.result import RowsResult, sizes
 from skewless.strategies import choose_strategy
 
 SUFFIXES = ("_r", "_s", "_t")
@@ -122,11 +122,11 @@ def join3(
     chosen = _parse_strategy(strategy, spec)
     count = sizes(instances=instances)["instances"]
 
-    def make(cores: int, mode: str | None) -> ThreeWayOperator:
+    def place(spec: ThreeSpec, cores: int) -> ThreeWayOperator:
         return ThreeWayOperator(spec, chosen, count or cores)
 
     taken = tuple(this.every_column for this in inputs)
-    joined = Joined3((r, s, t), taken, make, struct_of(inputs, named))
+    joined = Joined3((r, s, t), taken, struct_of(inputs, named), spec=spec, place=place)
     return joined if where is None else joined.where(where)
 
 
@@ -224,16 +224,14 @@ def _parse_strategy(strategy: object, spec: ThreeSpec) -> ThreeStrategy:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Joined3(Result):
+class Joined3(RowsResult[ThreeSpec]):
     """A three-way join that is described but not running: write it with `writeStream`, or, when the
     inputs are static, take the result with `dataframe`."""
 
     def __str__(self) -> str:
         """The inputs, and what joins them."""
-        operator = self.make(1, None)
-        assert isinstance(operator, ThreeWayOperator)
         lines = []
-        for edge in operator.spec.edges:
+        for edge in self.spec.edges:
             two = edge.pair.fingerprint()
             lines.append(f"{NAMES[edge.a]} ── {two['left keys']} with {two['right keys']}, "
                          f"{two['within']} ── {NAMES[edge.b]}")  # fmt: skip

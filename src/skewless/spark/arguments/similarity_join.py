@@ -37,7 +37,7 @@ from skewless.spark.arguments.times import (
     parse_lates,
     parse_times,
 )
-from skewless.spark.result import Result, sizes
+from skewless.spark.result import RowsResult, sizes
 from skewless.strategies import choose_strategy
 
 ERROR_OR_DROP = ("error", "drop")
@@ -135,16 +135,16 @@ def similarity_join(
     chosen: SimilarityStrategy = choose_strategy("similarity_join", strategy)
     count = sizes(instances=instances)["instances"]
 
-    def make(cores: int, mode: str | None) -> SimilarityOperator:
+    def place(spec: SimilaritySpec, cores: int) -> SimilarityOperator:
         return SimilarityOperator(spec, chosen, count or cores)
 
     taken = tuple(this.every_column for this in inputs)
-    similar = Similar(sources, taken, make, _schema(inputs, named))
+    similar = Similar(sources, taken, _schema(inputs, named), spec=spec, place=place)
     return similar if where is None else similar.where(where)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Similar(Result):
+class Similar(RowsResult[SimilaritySpec]):
     """A similarity join that is described but not running: write it with `writeStream`, or, when
     the inputs are static, take the result with `dataframe`."""
 
