@@ -105,7 +105,8 @@ def _read(shaped: DataFrame, schema: StructType) -> Needs:
     *above, leaf = chain
     place = {_id(leaf.output().apply(i)): i for i in range(leaf.output().size())}
     used = _ids(plan.output()) | {i for node in above for i in _ids(node.references().toSeq())}
-    columns = tuple(sorted(place[i] for i in used if i in place))
+    # Without any column nobody would know how many rows there are.
+    columns = tuple(sorted(place[i] for i in used if i in place)) or (0,)
     conditions: list[Any] = []
     while above and above[-1].getClass().getSimpleName() == "Filter":
         conditions += _conjuncts(above.pop().condition())
