@@ -1,0 +1,170 @@
+"""Decimals: exact, then rounded half up to their scale; what does not fit is null or fails."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from .apply import Fails
+from .arithmetic import BY_ZERO
+from .tree import Datum
+from .vectors import any_valid, array_of
+
+DIGITS = 38  # of a decimal in Spark
+WIDE_DIGITS = 76  # of one that only we compute with
+EXACT = 1 << 53  # doubles count exactly up to here
+EXACT_SCALE = 22  # and hold powers of ten exactly up to this one
+
+
+def _wide(value: Datum, scale: int) -> Datum:
+    """The same numbers with at least that scale and as many digits as Arrow has."""
+    type = value.type
+    scale = max(scale, type.scale)
+    digits = type.precision - type.scale + scale
+    return pc.cast(value, pa.decimal256(min(WIDE_DIGITS, max(digits, DIGITS) + 1), scale))
+
+
+def fitted(value: Datum, type: pa.DataType, ansi: bool) -> Datum:
+    """Decimals as ones of another precision and scale."""
+    if isinstance(value, pa.Scalar):
+        return fitted(pa.repeat(value, 1), type, ansi)[0]
+    source = value.type
+    gained = (type.precision - type.scale) - (source.precision - source.scale)
+    if gained >= 0 and type.scale >= source.scale and source.precision <= DIGITS:
+        return value if source == type else pc.cast(value, type)
+    wide = _wide(value, type.scale)
+    if wide.type.scale > type.scale:
+        wide = pc.round(wide, ndigits=type.scale, round_mode="half_towards_infinity")
+        wide = pc.cast(wide, pa.decimal256(wide.type.precision, type.scale))
+    limit = pa.scalar(Decimal(10) ** type.precision, pa.decimal256(type.precision + 1, 0))
+    fits = pc.less(pc.abs(wide), limit)
+    if pc.any(pc.invert(fits)).as_py():
+        if ansi:
+            raise Fails("a decimal overflows")
+        wide = pc.if_else(fits, wide, pa.scalar(None, wide.type))
+    return pc.cast(wide, type)
+
+
+def _for_sums(left: Datum, right: Datum) -> tuple[Datum, Datum]:
+    """Both sides such that their sum and difference are exact."""
+    scale = max(left.type.scale, right.type.scale)
+    whole = max(left.type.precision - left.type.scale, right.type.precision - right.type.scale)
+    kind = pa.decimal128 if whole + scale < DIGITS else pa.decimal256
+    type = kind(min(WIDE_DIGITS - 1, whole + scale), scale)
+    return pc.cast(left, type), pc.cast(right, type)
+
+
+def add(left: Datum, right: Datum, type: pa.DataType, ansi: bool) -> Datum:
+    return fitted(pc.add(*_for_sums(left, right)), type, ansi)
+
+
+def subtract(left: Datum, right: Datum, type: pa.DataType, ansi: bool) -> Datum:
+    return fitted(pc.subtract(*_for_sums(left, right)), type, ansi)
+
+
+def can_multiply(left: pa.DataType, right: pa.DataType) -> bool:
+    return bool(left.precision + right.precision < WIDE_DIGITS)
+
+
+def multiply(left: Datum, right: Datum, type: pa.DataType, ansi: bool) -> Datum:
+    if left.type.precision + right.type.precision >= DIGITS:
+        left = pc.cast(left, pa.decimal256(left.type.precision, left.type.scale))
+        right = pc.cast(right, pa.decimal256(right.type.precision, right.type.scale))
+    return fitted(pc.multiply(left, right), type, ansi)
+
+
+def words(value: Datum) -> tuple[Any, Any]:
+    """The low and the high 64 bits of the numbers without their point."""
+    if isinstance(value, pa.Scalar):
+        low, high = words(pa.repeat(value, 1))
+        return low[0], high[0]
+    if pa.types.is_decimal256(value.type):
+        raise AssertionError("of 128 bits only")
+    start = value.offset * 16
+    pairs = np.frombuffer(value.buffers()[1], np.int64, 2 * len(value), start)
+    return pairs[::2], pairs[1::2]
+
+
+def _from_words(low: Any, type: pa.DataType, data: tuple[Datum, ...]) -> pa.Array:
+    """Decimals of at most 18 digits."""
+    whole = array_of(low, pa.int64(), data)
+    pairs = np.empty(2 * len(whole), np.int64)
+    pairs[::2], pairs[1::2] = low, low >> 63
+    return pa.Array.from_buffers(type, len(whole), [whole.buffers()[0], pa.py_buffer(pairs)])
+
+
+def to_double(value: Datum) -> Datum:
+    """The nearest doubles."""
+    low, high = words(value)
+    scale = value.type.scale
+    is_exact = (high == low >> 63) & (low < EXACT) & (low > -EXACT)
+    if scale <= EXACT_SCALE and is_exact.all():
+        return array_of(low / 10.0**scale, pa.float64(), (value,))
+    return pc.cast(pc.cast(value, pa.string()), pa.float64())
+
+
+def to_integer(value: Datum, type: pa.DataType, mode: str) -> Datum:
+    """Cut off at the point. Without `ansi` the lowest bits are what is left."""
+    whole = pc.cast(_whole(value, "towards_zero"), pa.decimal128(DIGITS, 0))
+    low, high = words(whole)
+    if mode == "legacy":
+        return array_of(low.astype(type.to_pandas_dtype()), type, (value,))
+    info = np.iinfo(type.to_pandas_dtype())
+    fits = (high == low >> 63) & (low <= info.max) & (low >= info.min)
+    if mode == "ansi" and any_valid(~fits, (value,)):
+        raise Fails("overflow")
+    return array_of(np.where(fits, low, 0), type, (value,), fits)
+
+
+def _whole(value: Datum, mode: str) -> Datum:
+    """Whole numbers by a way of rounding, with room for the digit that rounding may add."""
+    wide = pc.cast(value, pa.decimal256(value.type.precision + 1, value.type.scale))
+    rounded = pc.round(wide, ndigits=0, round_mode=mode)
+    return pc.cast(rounded, pa.decimal256(value.type.precision + 1, 0))
+
+
+def floor(value: Datum, type: pa.DataType) -> Datum:
+    return fitted(_whole(value, "down"), type, True)
+
+
+def ceil(value: Datum, type: pa.DataType) -> Datum:
+    return fitted(_whole(value, "up"), type, True)
+
+
+def from_integer(value: Datum, type: pa.DataType, ansi: bool) -> Datum:
+    whole = pc.cast(pc.cast(value, pa.int64()), pa.decimal128(19, 0))
+    return fitted(whole, type, ansi)
+
+
+def digits_for_remainder(left: pa.DataType, right: pa.DataType) -> int:
+    scale = max(left.scale, right.scale)
+    return int(scale + max(left.precision - left.scale, right.precision - right.scale))
+
+
+def remainder(left: Datum, right: Datum, type: pa.DataType, ansi: bool) -> Datum:
+    """Of decimals that have at most 18 digits when both have the greater scale."""
+    scale = max(left.type.scale, right.type.scale)
+    common = pa.decimal128(digits_for_remainder(left.type, right.type), scale)
+    low, _ = words(pc.cast(left, common))
+    divisor, _ = words(pc.cast(right, common))
+    count = len(left) if isinstance(left, pa.Array) else len(right)
+    is_zero = np.broadcast_to(np.equal(divisor, 0), count)
+    if ansi and any_valid(is_zero, (left, right)):
+        raise Fails(BY_ZERO)
+    rest = np.fmod(low, np.where(is_zero, 1, divisor))
+    made = _from_words(rest, common, (left, right))
+    if is_zero.any():
+        made = pc.if_else(pa.array(~is_zero), made, pa.scalar(None, common))
+    return fitted(made, type, ansi)
+
+
+def rounded(value: Datum, type: pa.DataType, digits: int, mode: str, ansi: bool) -> Datum:
+    """To so many digits behind the point, or before it if there are fewer than none."""
+    wide = pc.cast(
+        value, pa.decimal256(min(WIDE_DIGITS, value.type.precision + 2), value.type.scale)
+    )
+    return fitted(pc.round(wide, ndigits=digits, round_mode=mode), type, ansi)

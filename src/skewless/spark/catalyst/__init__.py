@@ -1,0 +1,8 @@
+"""Conditions as Spark's own parser and analyser understand them, translated for Arrow."""
+
+from __future__ import annotations
+
+from . import casts, rules  # these register themselves
+from .translation import Untranslatable, translated
+
+__all__ = ["Untranslatable", "casts", "rules", "translated"]

@@ -1,0 +1,149 @@
+"""The way from a condition as users write it to a tree over Arrow columns.
+
+Spark's own parser and analyser resolve names and make every cast explicit. What has no translation
+that is faithful to the letter is refused: an approximation would give other rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+from pyspark.errors import PySparkException
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import CharType, DataType, StringType, StructType, VarcharType
+
+from skewless.errors import ArgumentError
+from skewless.expressions import Condition, Expression
+from skewless.expressions.tree import Column, Constant, constant, folded
+from skewless.expressions.zones import UTC, Zone
+
+from .nodes import Node
+from .zones import zone_of
+
+NOW = ("Current", "Now", "LocalTimestamp", "Cur")  # what differs from one batch to the next
+CODE = ("UDF", "UserDefined", "Invoke", "Subquery", "Exists", "Lambda")
+
+
+class Untranslatable(Exception):  # noqa: N818  (says what a condition is)
+    """A condition that only Spark can evaluate, and why."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(
+            f"{reason}; it cannot be translated. `where` behind an inner join runs it in Spark"
+        )
+
+
+class Translator:
+    """Translates the nodes of one condition."""
+
+    def __init__(self, session: SparkSession, schema: StructType) -> None:
+        self.session, self.schema = session, schema
+        self.definitions: dict[str, Expression] = {}
+
+    def translate(self, node: Node) -> Expression:
+        if "AttributeReference" not in node.names and "CommonExpressionRef" not in node.names:
+            value = self._constant(node)
+            if value is not None:
+                return value
+        rule = RULES.get(node.name)
+        if rule is not None:
+            return folded(rule(self, node))
+        instead = node.replacement
+        if instead is not None:
+            return self.translate(instead)
+        raise Untranslatable(self._why_not(node))
+
+    def arguments(self, node: Node) -> tuple[Expression, ...]:
+        return tuple(self.translate(child) for child in node.children)
+
+    def zone_for(self, node: Node, type: pa.DataType) -> Zone:
+        """The zone in which a node reads timestamps; those without one are read as they are."""
+        if type == pa.timestamp("us"):
+            return UTC
+        return zone_of(self.session, node.fields["timeZoneId"])
+
+    def column(self, node: Node) -> Expression:
+        names = self.schema.names
+        name = node.fields["name"]
+        if names.count(name) != 1:
+            raise Untranslatable(f"the column `{name}` is there {names.count(name)} times")
+        number = names.index(name)
+        field = self.schema.fields[number]
+        refuse_collation(field.dataType, name)
+        type = to_arrow_schema(StructType([field]), timezone="UTC").field(0).type
+        return Column(type, number)
+
+    def _constant(self, node: Node) -> Constant | None:
+        """A part without columns, evaluated by Spark."""
+        for name in node.names:
+            if name.startswith(NOW) or any(word in name for word in CODE):
+                return None
+        type = node.type
+        if type is None:
+            return None
+        try:
+            return constant(node.value(), type)
+        except (LookupError, pa.ArrowException, TypeError, ValueError):
+            return None
+
+    def _why_not(self, node: Node) -> str:
+        if node.name.startswith(NOW):
+            return f"`{node.sql}` depends on when it is evaluated"
+        if not node.jvm.deterministic():
+            return f"`{node.sql}` is not deterministic"
+        if any(word in node.name for word in CODE):
+            return f"`{node.sql}` ({node.name}) is code or a query of its own"
+        return f"the function {node.name} in `{node.sql}` is not among those known here"
+
+
+Rule = Callable[[Translator, Node], Expression]
+RULES: dict[str, Rule] = {}  # filled by rules.py and casts.py
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Registers how nodes of some classes are translated."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(names, function))
+        return function
+
+    return register
+
+
+def refuse_collation(kind: DataType, name: str) -> None:
+    if isinstance(kind, CharType | VarcharType):
+        raise Untranslatable(f"the column `{name}` is of the type {kind.simpleString()}")
+    if isinstance(kind, StringType) and getattr(kind, "collation", "UTF8_BINARY") != "UTF8_BINARY":
+        raise Untranslatable(f"the column `{name}` has the collation {kind.collation}")
+    if isinstance(kind, StructType):
+        for field in kind.fields:
+            refuse_collation(field.dataType, f"{name}.{field.name}")
+
+
+def translated(
+    session: SparkSession, schema: StructType, condition: str | SparkColumn
+) -> Condition:
+    """A condition over columns that are numbered as in the schema.
+
+    Raises ArgumentError if Spark does not accept it, Untranslatable if only Spark can evaluate it.
+    """
+    if not hasattr(session, "_jsparkSession"):
+        raise Untranslatable("Spark Connect does not show the tree of a condition")
+    root = analysed(session, schema, condition)
+    return Condition(str(root.jvm.sql()), Translator(session, schema).translate(root))
+
+
+def analysed(session: SparkSession, schema: StructType, condition: str | SparkColumn) -> Node:
+    nothing: list[Any] = []
+    try:
+        rows = session.createDataFrame(nothing, schema).where(condition)
+    except (PySparkException, TypeError) as error:
+        why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
+        accepted = f"a condition over the columns {', '.join(schema.names)} ({why})"
+        raise ArgumentError("condition", str(condition), accepted) from error
+    return Node.of(rows._jdf.queryExecution().analyzed().condition())
