@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from . import casts, rules  # these register themselves
-from .translation import Untranslatable, translated
+from .translation import Untranslatable, of_tree, translated
 
-__all__ = ["Untranslatable", "casts", "rules", "translated"]
+__all__ = ["Untranslatable", "casts", "of_tree", "rules", "translated"]

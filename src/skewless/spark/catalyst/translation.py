@@ -147,3 +147,9 @@ def analysed(session: SparkSession, schema: StructType, condition: str | SparkCo
         accepted = f"a condition over the columns {', '.join(schema.names)} ({why})"
         raise ArgumentError("condition", str(condition), accepted) from error
     return Node.of(rows._jdf.queryExecution().analyzed().condition())
+
+
+def of_tree(session: SparkSession, schema: StructType, condition: Any) -> Condition:
+    """A condition that Spark has analysed already, as its plans have it."""
+    root = Node.of(condition)
+    return Condition(str(condition.sql()), Translator(session, schema).translate(root))
