@@ -37,8 +37,9 @@ class _Pairs:
 
     def column(self, side: Side, index: int) -> pa.Array:
         """A column of one side, for every pair."""
-        run, rows = (self.left, self.left_rows) if side == "left" else (self.right, self.right_rows)
-        return run.columns[index].take(run.indices(rows))
+        if side == "left":
+            return self.left.column(index, self.left_rows)
+        return self.right.column(index, self.right_rows)
 
 
 @dataclass(frozen=True)

@@ -253,9 +253,9 @@ class InstanceJoin:
 
     def _emit(self, left: Run, left_rows: Ints, right: Run, right_rows: Ints) -> pa.RecordBatch:
         """The output rows of matching pairs."""
-        sides = {"left": (left.columns, left.indices(left_rows)),
-                 "right": (right.columns, right.indices(right_rows))}  # fmt: skip
-        arrays = [sides[c.side][0][c.index].take(sides[c.side][1]) for c in self._spec.output]
+        sides = {"left": (left, left_rows), "right": (right, right_rows)}
+        found = ((*sides[c.side], c.index) for c in self._spec.output)
+        arrays = [run.column(index, rows) for run, rows, index in found]
         arrays = [
             array if column.type is None else array.cast(column.type)
             for array, column in zip(arrays, self._spec.output, strict=True)
