@@ -36,7 +36,7 @@ def spark_session(
 ) -> Iterator[SparkSession]:
     """A session that is stopped afterwards. `log` takes all that the JVM writes; None: stderr.
     `stopping` is called if Ctrl-C comes while Spark starts."""
-    from py4j.protocol import Py4JError  # type: ignore[import-untyped]
+    from py4j.protocol import Py4JError
     from pyspark import SparkConf, SparkContext
     from pyspark.errors import PySparkException
     from pyspark.java_gateway import launch_gateway
