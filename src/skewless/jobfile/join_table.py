@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from skewless.placement.strategy import PlacementStrategy
 
 JOIN_KEYS = (
-    "on", "time", "left_time", "right_time", "within", "late", "how", "where", "strategy",
-    "balance", "instances", "slots", "suffixes", "on_null_time",
+    "on", "time", "left_time", "right_time", "within", "late", "how", "condition", "where",
+    "strategy", "balance", "instances", "slots", "suffixes", "on_null_time",
 )  # fmt: skip
 STRATEGY_KEYS = ("strategy", "balance")  # the same, as `sk.join` has it
 
@@ -52,6 +52,7 @@ def read_join(job: Section) -> dict[str, Any]:
         **_times(join, within),
         "late": _late(join),
         "how": join.one_of("how", tuple(JOIN_TYPES)),
+        "condition": join.string("condition", "an SQL condition on the pairs"),
         "where": join.string("where", "an SQL condition over the output columns"),
         **{key: _strategy(join, key) for key in STRATEGY_KEYS},
         "instances": _count(join, "instances"),
