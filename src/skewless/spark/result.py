@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import uuid
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Result:
+class Result(ABC):
     """Rows to come: write them with `writeStream` or, when the inputs are static, take them with
     `dataframe`.
 
@@ -69,9 +70,9 @@ class Result:
     output_modes: ClassVar[tuple[str, ...]] = ("append",)
     output_modes_text: ClassVar[str] = "'append': a join only ever adds rows"
 
+    @abstractmethod
     def operator(self, cores: int, mode: str | None) -> Operator:
         """What does the work on so many cores, in an output mode."""
-        raise NotImplementedError
 
     # What it looks like ------------------------------------------------------------------------
 
