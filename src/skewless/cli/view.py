@@ -176,9 +176,10 @@ def summary_facts(
     """What a run comes to, for people. Matches are counted before Spark `filtered` them."""
     heavy = ", ".join(f"{shortened(k.value)} ({percent(k.share)})" for k in totals.heavy_keys[:3])
     inputs = counts_line({labels.of(name): rows for name, rows in totals.inputs.items()})
+    before = "  (before a `where` that Spark runs)" if filtered else ""
     return [
         ("rows", f"{count(totals.rows)}  ({inputs})"),
-        ("matches", f"{count(totals.matches)}{'  (before a `where` that Spark runs)' if filtered else ''}"),
+        ("matches", f"{count(totals.matches)}{before}"),
         *((f"{cause}, dropped", count(rows)) for cause, rows in totals.dropped.items() if rows),
         ("throughput", f"{short(totals.median_rows_per_second)} rows/s in the median batch "
                        f"({duration(totals.median_ms)}), {short(totals.rows_per_second)} overall"),
