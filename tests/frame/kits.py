@@ -15,6 +15,8 @@ from skewless.operators.aggregate.accumulators.named import NAMED
 from skewless.operators.aggregate.operator import AggregateOperator
 from skewless.operators.aggregate.spec import Aggregate, AggregateSpec
 from skewless.operators.aggregate.windows import Window
+from skewless.operators.asof.operator import AsofOperator
+from skewless.operators.asof.spec import AsofSpec, Direction
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.operators.join_type import JOIN_TYPES
 from skewless.operators.pair import JoinSpec
@@ -97,6 +99,49 @@ def join_kit(how: str, sql: str) -> Kit:
         PLACED,
         lambda setup: Pipeline.of(join(of_type(how), setup)),
         lambda streams: asked(f"SELECT * FROM a {sql} b ON {near('a', 'b')}", streams),
+    )
+
+
+def asof_spec(direction: Direction, how: str) -> AsofSpec:
+    """The streams a and b, each row of a with the nearest of b."""
+    pair = joined("a", "b", "a_k", "a_t")
+    return AsofSpec.of(
+        pair.left, pair.right, direction, WITHIN_S * SECOND_US, pair.output, how=JOIN_TYPES[how]
+    )
+
+
+def asof_join(spec: AsofSpec, setup: Placed) -> AsofOperator:
+    strategy, instances = setup
+    return AsofOperator(spec, strategy, instances, slots=8)
+
+
+# DuckDB knows no order among rows of one time: of those of b, the greatest is chosen before. It
+# also knows no tolerance, and no nearest row either way.
+ONE_B = (
+    "(SELECT * FROM b QUALIFY row_number() OVER (PARTITION BY b_k, b_t "
+    "ORDER BY b_x DESC NULLS LAST, b_id DESC) = 1) b"
+)
+FOUND: dict[Direction, str] = {
+    "backward": f"a ASOF JOIN {ONE_B} ON a_k = b_k AND a_t >= b_t",
+    "forward": f"a ASOF JOIN {ONE_B} ON a_k = b_k AND a_t <= b_t",
+    "nearest": f"a JOIN {ONE_B} ON a_k = b_k "
+    "QUALIFY row_number() OVER (PARTITION BY a_id ORDER BY abs(a_t - b_t), b_t) = 1",
+}
+
+
+def asof_sql(direction: Direction, how: str) -> str:
+    near = f"SELECT * FROM (SELECT a_id AS i, a_t AS t, b.* FROM {FOUND[direction]}) "
+    near += f"WHERE abs(t - b_t) <= {WITHIN_S * SECOND_US}"
+    return f"SELECT a.*, b.* EXCLUDE (i, t) FROM a {how} JOIN ({near}) b ON a_id = i"
+
+
+def asof_kit(direction: Direction, how: str) -> Kit:
+    return Kit(
+        f"asof_join {direction}, {how}",
+        ("a", "b"),
+        PLACED,
+        lambda setup: Pipeline.of(asof_join(asof_spec(direction, how), setup)),
+        lambda streams: asked(asof_sql(direction, how), streams),
     )
 
 
@@ -275,6 +320,52 @@ LEFT_JOIN_AGGREGATE = Kit(
 )
 
 
+def asof_join_then_aggregate(setup: tuple[Placed, tuple[Grouping, int]]) -> Pipeline:
+    """By the time of b, which lies behind that of a, which lies behind the watermark."""
+    spec = asof_spec("nearest", "inner")
+    above = aggregation(spec.output_schema(), "a_k", "b_t", "a_x")
+    return chained(asof_join(spec, setup[0]), aggregate(above, setup[1]))
+
+
+ASOF_JOIN_AGGREGATE = Kit(
+    "asof_join → aggregate",
+    ("a", "b"),
+    tuple(zip(PLACED, GROUPED, strict=False)),
+    asof_join_then_aggregate,
+    lambda streams: asked(
+        windows_of(f"({asof_sql('nearest', 'inner')})", "a_k", "b_t", "a_x"), streams
+    ),
+)
+
+
+def join_then_asof_join(setup: Placed) -> Pipeline:
+    """Below is an outer join, whose rows without a partner come late."""
+    below = of_type("left")
+    left = side_spec(below.output_schema(), ["a_k"], "a_t")
+    right = side_spec(schema_of("c"), ["c_k"], "c_t")
+    output = join_spec(left, right).output
+    above = AsofSpec.of(
+        left, right, "backward", WITHIN_S * SECOND_US, output, how=JOIN_TYPES["left"]
+    )
+    return chained(join(below, setup), asof_join(above, setup))
+
+
+JOIN_ASOF_JOIN = Kit(
+    "left join → asof_join",
+    ("a", "b", "c"),
+    PLACED,
+    join_then_asof_join,
+    lambda streams: asked(
+        "WITH ab AS (SELECT *, row_number() OVER () AS i FROM a LEFT JOIN b "
+        f"ON {near('a', 'b')}), near AS (SELECT i, c.* FROM ab JOIN c ON a_k = c_k "
+        f"AND a_t - c_t BETWEEN 0 AND {WITHIN_S * SECOND_US} QUALIFY row_number() OVER "
+        "(PARTITION BY i ORDER BY c_t DESC, c_x DESC NULLS LAST, c_id DESC) = 1) "
+        "SELECT ab.* EXCLUDE (i), near.* EXCLUDE (i) FROM ab LEFT JOIN near USING (i)",
+        streams,
+    ),
+)
+
+
 def four_streams(setup: Placed) -> Pipeline:
     """The second join goes by the time of b, the third again by that of a."""
     first = joined("a", "b", "a_k", "a_t")
@@ -323,6 +414,9 @@ KITS = {
         join_kit("full", "FULL JOIN"),
         join_kit("left_semi", "SEMI JOIN"),
         join_kit("left_anti", "ANTI JOIN"),
+        asof_kit("backward", "left"),
+        asof_kit("forward", "inner"),
+        asof_kit("nearest", "left"),
         AGGREGATE,
         three_way(AutoThree()),
         three_way(TriJoin()),
@@ -336,6 +430,8 @@ KITS = {
         DEDUPLICATE,
         JOIN_AGGREGATE,
         LEFT_JOIN_AGGREGATE,
+        ASOF_JOIN_AGGREGATE,
+        JOIN_ASOF_JOIN,
         FOUR_STREAMS,
         SIMILARITY_JOIN,
     )
