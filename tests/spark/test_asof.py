@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 import skewless as sk
 from skewless.errors import ArgumentError, CheckpointMismatchError, ColumnError
+from skewless.spark.pushdown import pushed_down
 from tests.spark.query_kits import (
     ASOF_JOIN,
     PLACED,
@@ -165,6 +166,19 @@ def test_bad_arguments(two: tuple[DataFrame, DataFrame], name: str) -> None:
         sk.asof_join(*two, **({"on": "k", "time": "t", "tolerance": "1 minute"} | given))
     assert caught.value.argument == argument
     assert accepted in str(caught.value)
+
+
+def test_columns_that_decide_ties_are_there_though_nobody_shows_them(
+    two: tuple[DataFrame, DataFrame],
+) -> None:
+    trades, quotes = two
+    better = quotes.withColumn("name", F.expr("if(isnan(bid), 'not a number', 'one')"))
+    result = sk.asof_join(trades, better, "k", time="t", allow_exact_matches=False)
+    assert [tuple(row) for row in result.select("name").dataframe().collect()] == [
+        ("not a number",)
+    ]
+    [left, right] = pushed_down(result.select("name")).taken
+    assert (left, right) == ((0, 1), (0, 1, 2, 3))
 
 
 def test_streams_need_a_tolerance(spark: SparkSession, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import pyarrow as pa
 
@@ -91,7 +92,7 @@ class JoinSpec:
             keep = min(keep, since if asked == side else since + self.partner_bounds(asked)[0])
         return max(keep, -FAR_US)
 
-    def only(self, output: Sequence[int]) -> tuple[JoinSpec, list[list[int]]]:
+    def only(self, output: Sequence[int]) -> tuple[Self, list[list[int]]]:
         """The same join with these columns of the result; and the columns of each input that are
         still needed."""
         columns = [self.output[i] for i in output]

@@ -20,7 +20,7 @@ from skewless.operators.asof.spec import DIRECTIONS, AsofSpec
 from skewless.operators.join_type import JOIN_TYPES
 from skewless.state import compaction
 from tests import oracle as two_way
-from tests.driver import Batch, Driver, Setup, assert_right
+from tests.driver import Batch, Driver, Outcome, Setup, assert_right
 from tests.operators.asof.oracle import Question, answers
 from tests.operators.two_way.test_collisions import hash_badly
 from tests.strategies import (
@@ -91,7 +91,21 @@ def cases(draw: st.DrawFn, form: tuple[Condition, ...] | None = None) -> Case:
 
 def check(case: Case, setup: Setup) -> None:
     with tempfile.TemporaryDirectory() as root:
-        assert_right(AsofDriver(root, case.spec, setup).run_all(case.batches), case.answers())
+        outcomes = AsofDriver(root, case.spec, setup).run_all(case.batches)
+    assert_right(outcomes, case.answers())
+    for outcome in outcomes:
+        check_lags(case, outcome)
+
+
+def check_lags(case: Case, outcome: Outcome) -> None:
+    """No time lies further behind the watermark than is told to operators above."""
+    at, width = case.question.keys, len(case.spec.left.schema)
+    assert outcome.report is not None
+    watermark_us = outcome.report.watermark_us
+    for lag_us, column in zip(case.spec.lags_us(), (at, width + at), strict=True):
+        times = [two_way.microseconds(row[column]) for row in outcome.rows if row[column]]
+        if times and watermark_us is not None:
+            assert min(times) >= watermark_us - lag_us
 
 
 def check_collisions(case: Case, setup: Setup) -> None:

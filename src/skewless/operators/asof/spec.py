@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -60,6 +61,12 @@ class AsofSpec(JoinSpec):
         """A left row comes when the watermark has passed its bound; its partner need not be new."""
         ahead = max(0, self.upper_us)
         return ahead, ahead - self.lower_us
+
+    def _needed(self, side: Side, output: Sequence[OutputColumn]) -> set[int]:
+        """All columns of a right row say which of several it is."""
+        if side == "right":
+            return set(range(len(self.right.schema)))
+        return super()._needed(side, output)
 
     def fingerprint(self) -> dict[str, str]:
         facts = super().fingerprint() | {"kind": "asof join", "direction": self.direction}

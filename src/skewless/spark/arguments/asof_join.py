@@ -20,7 +20,7 @@ from skewless.spark.arguments.join import SUFFIXES, join_sides, parse_strategy, 
 from skewless.spark.arguments.kinds import Auto, Condition, Duration, ErrorOrDrop, Late, Source
 from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
-from skewless.spark.result import Result, sizes
+from skewless.spark.result import RowsResult, sizes
 
 How = Literal["inner", "left", "left_outer", "leftouter"]
 Equal = str | tuple[str, str] | Sequence[str | tuple[str, str]]
@@ -107,17 +107,18 @@ def asof_join(
     given = sizes(instances=instances, slots=slots)
     chosen = parse_strategy(strategy, balance, spec, instances)
 
-    def make(cores: int, mode: str | None) -> AsofOperator:
+    def place(spec: AsofSpec, cores: int) -> AsofOperator:
         count = given["instances"] or cores
         return AsofOperator(spec, chosen, count, given["slots"] or slots_for(chosen, count))
 
     taken = tuple(this.every_column for this in inputs)
-    found = AsofJoined((left, right), taken, make, struct_of(inputs, named))
+    emitted = struct_of(inputs, named)
+    found = AsofJoined((left, right), taken, emitted, spec=spec, place=place)
     return found if where is None else found.where(where)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AsofJoined(Result):
+class AsofJoined(RowsResult[AsofSpec]):
     """An asof join that is described but not running: write it with `writeStream`, or, when the
     inputs are static, take the result with `dataframe`."""
 
