@@ -44,7 +44,7 @@ def nearest_by_hand(
     return [i for i, row in enumerate(run) if row == (h, nearest)]
 
 
-@examples(300)
+@examples(200)
 @given(ROWS, ROWS, st.integers(-8, 8) | st.just(-FAR_US), FAR, FAR, st.integers(0, 1))
 def test_nearest_ranges(
     probes: Rows, run: Rows, floor: int, before: int, after: int, gap: int
@@ -103,7 +103,7 @@ def test_greatest(name: str) -> None:
     kind, values = VALUES[name]
     row = st.tuples(st.integers(0, 3), st.sampled_from((*values, None)), st.integers(0, 2))
     check: Callable[[list[Any]], None] = lambda rows: check_greatest(kind, rows)  # noqa: E731
-    examples(40)(given(st.lists(row, min_size=1, max_size=12))(check))()
+    examples(20)(given(st.lists(row, min_size=1, max_size=12))(check))()
 
 
 def test_columns_are_looked_at_as_long_as_it_matters() -> None:

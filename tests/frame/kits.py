@@ -115,24 +115,21 @@ def asof_join(spec: AsofSpec, setup: Placed) -> AsofOperator:
     return AsofOperator(spec, strategy, instances, slots=8)
 
 
-# DuckDB knows no order among rows of one time: of those of b, the greatest is chosen before. It
-# also knows no tolerance, and no nearest row either way.
+# DuckDB knows no order among rows of one time: of those of b, the greatest is chosen before. Nor
+# does it know a tolerance: what is too far away is nothing.
 ONE_B = (
     "(SELECT * FROM b QUALIFY row_number() OVER (PARTITION BY b_k, b_t "
     "ORDER BY b_x DESC NULLS LAST, b_id DESC) = 1) b"
 )
-FOUND: dict[Direction, str] = {
-    "backward": f"a ASOF JOIN {ONE_B} ON a_k = b_k AND a_t >= b_t",
-    "forward": f"a ASOF JOIN {ONE_B} ON a_k = b_k AND a_t <= b_t",
-    "nearest": f"a JOIN {ONE_B} ON a_k = b_k "
-    "QUALIFY row_number() OVER (PARTITION BY a_id ORDER BY abs(a_t - b_t), b_t) = 1",
-}
 
 
 def asof_sql(direction: Direction, how: str) -> str:
-    near = f"SELECT * FROM (SELECT a_id AS i, a_t AS t, b.* FROM {FOUND[direction]}) "
-    near += f"WHERE abs(t - b_t) <= {WITHIN_S * SECOND_US}"
-    return f"SELECT a.*, b.* EXCLUDE (i, t) FROM a {how} JOIN ({near}) b ON a_id = i"
+    ordered = {"backward": "a_t >= b_t", "forward": "a_t <= b_t"}[direction]
+    near = (
+        f"SELECT a_id AS i, b.* FROM a ASOF JOIN {ONE_B} ON a_k = b_k AND {ordered} "
+        f"WHERE abs(a_t - b_t) <= {WITHIN_S * SECOND_US}"
+    )
+    return f"SELECT a.*, b.* EXCLUDE (i) FROM a {how} JOIN ({near}) b ON a_id = i"
 
 
 def asof_kit(direction: Direction, how: str) -> Kit:
@@ -320,47 +317,29 @@ LEFT_JOIN_AGGREGATE = Kit(
 )
 
 
-def asof_join_then_aggregate(setup: tuple[Placed, tuple[Grouping, int]]) -> Pipeline:
-    """By the time of b, which lies behind that of a, which lies behind the watermark."""
-    spec = asof_spec("nearest", "inner")
-    above = aggregation(spec.output_schema(), "a_k", "b_t", "a_x")
-    return chained(asof_join(spec, setup[0]), aggregate(above, setup[1]))
-
-
-ASOF_JOIN_AGGREGATE = Kit(
-    "asof_join → aggregate",
-    ("a", "b"),
-    tuple(zip(PLACED, GROUPED, strict=False)),
-    asof_join_then_aggregate,
-    lambda streams: asked(
-        windows_of(f"({asof_sql('nearest', 'inner')})", "a_k", "b_t", "a_x"), streams
-    ),
-)
-
-
-def join_then_asof_join(setup: Placed) -> Pipeline:
-    """Below is an outer join, whose rows without a partner come late."""
+def asof_join_in_the_middle(setup: tuple[Placed, tuple[Grouping, int]]) -> Pipeline:
+    """Below is an outer join, whose rows without a partner come late. Above, windows go by the time
+    of c, which lies behind that of a, which lies behind the watermark."""
     below = of_type("left")
     left = side_spec(below.output_schema(), ["a_k"], "a_t")
     right = side_spec(schema_of("c"), ["c_k"], "c_t")
     output = join_spec(left, right).output
-    above = AsofSpec.of(
-        left, right, "backward", WITHIN_S * SECOND_US, output, how=JOIN_TYPES["left"]
-    )
-    return chained(join(below, setup), asof_join(above, setup))
+    asof = AsofSpec.of(left, right, "nearest", WITHIN_S * SECOND_US, output)
+    above = aggregation(asof.output_schema(), "b_k", "c_t", "c_x")
+    return chained(join(below, setup[0]), asof_join(asof, setup[0]), aggregate(above, setup[1]))
 
 
-JOIN_ASOF_JOIN = Kit(
-    "left join → asof_join",
+ASOF_JOIN_IN_THE_MIDDLE = Kit(
+    "left join → asof_join → aggregate",
     ("a", "b", "c"),
-    PLACED,
-    join_then_asof_join,
+    tuple(zip(PLACED, GROUPED, strict=False)),
+    asof_join_in_the_middle,
     lambda streams: asked(
         "WITH ab AS (SELECT *, row_number() OVER () AS i FROM a LEFT JOIN b "
-        f"ON {near('a', 'b')}), near AS (SELECT i, c.* FROM ab JOIN c ON a_k = c_k "
-        f"AND a_t - c_t BETWEEN 0 AND {WITHIN_S * SECOND_US} QUALIFY row_number() OVER "
-        "(PARTITION BY i ORDER BY c_t DESC, c_x DESC NULLS LAST, c_id DESC) = 1) "
-        "SELECT ab.* EXCLUDE (i), near.* EXCLUDE (i) FROM ab LEFT JOIN near USING (i)",
+        f"ON {near('a', 'b')}), near AS (SELECT * FROM ab JOIN c ON a_k = c_k "
+        f"AND abs(a_t - c_t) <= {WITHIN_S * SECOND_US} QUALIFY row_number() OVER (PARTITION BY i "
+        "ORDER BY abs(a_t - c_t), c_t, c_x DESC NULLS LAST, c_id DESC) = 1) "
+        + windows_of("near", "b_k", "c_t", "c_x"),
         streams,
     ),
 )
@@ -414,9 +393,7 @@ KITS = {
         join_kit("full", "FULL JOIN"),
         join_kit("left_semi", "SEMI JOIN"),
         join_kit("left_anti", "ANTI JOIN"),
-        asof_kit("backward", "left"),
-        asof_kit("forward", "inner"),
-        asof_kit("nearest", "left"),
+        asof_kit("forward", "left"),
         AGGREGATE,
         three_way(AutoThree()),
         three_way(TriJoin()),
@@ -430,8 +407,7 @@ KITS = {
         DEDUPLICATE,
         JOIN_AGGREGATE,
         LEFT_JOIN_AGGREGATE,
-        ASOF_JOIN_AGGREGATE,
-        JOIN_ASOF_JOIN,
+        ASOF_JOIN_IN_THE_MIDDLE,
         FOUR_STREAMS,
         SIMILARITY_JOIN,
     )

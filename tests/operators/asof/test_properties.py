@@ -150,7 +150,7 @@ PROPERTIES: dict[str, tuple[Callable[..., None], tuple[st.SearchStrategy[Any], .
 @pytest.mark.parametrize("name", PROPERTIES)
 def test_property(name: str) -> None:
     property_, strategies = PROPERTIES[name]
-    examples(15)(given(*strategies)(property_))()
+    examples(10)(given(*strategies)(property_))()
 
 
 @pytest.mark.slow
