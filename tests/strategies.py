@@ -283,6 +283,28 @@ def _tasks(draw: st.DrawFn, rows: pa.RecordBatch) -> tuple[Task, ...]:
 
 
 @st.composite
+def batches_of(
+    draw: st.DrawFn,
+    conditions: tuple[Condition, ...],
+    spec: JoinSpec,
+    count: int,
+    *,
+    null_times: bool = False,
+) -> tuple[Batch, ...]:
+    """So many batches of rows, each a little later than the one before."""
+    pace = draw(st.integers(0, 6))
+    batches = []
+    for number in range(count):
+        base = number * pace - 10
+        sides = []
+        for side, this in enumerate((spec.left, spec.right)):
+            rows = draw(_rows(conditions, side, base, null_times))
+            sides.append(draw(_tasks(_record_batch(this.schema, rows))))
+        batches.append(Batch(*sides))
+    return tuple(batches)
+
+
+@st.composite
 def cases(
     draw: st.DrawFn,
     conditions: tuple[Condition, ...] | None = None,
@@ -296,16 +318,9 @@ def cases(
         conditions = draw(st.sampled_from(ON_FORMS))
     question = draw(questions(conditions))
     spec = spec_of(conditions, question, drop_null_times=null_times)
-    pace = draw(st.integers(0, 6))
-    batches = []
-    for number in range(draw(st.integers(batches_min, batches_max) | st.just(batches_max))):
-        base = number * pace - 10
-        sides = []
-        for side, this in enumerate((spec.left, spec.right)):
-            rows = draw(_rows(conditions, side, base, null_times))
-            sides.append(draw(_tasks(_record_batch(this.schema, rows))))
-        batches.append(Batch(*sides))
-    return Case(question, spec, tuple(batches))
+    sizes = st.integers(batches_min, batches_max) | st.just(batches_max)
+    batches = draw(batches_of(conditions, spec, draw(sizes), null_times=null_times))
+    return Case(question, spec, batches)
 
 
 EAGER: dict[str, Any] = {"patience": 1, "cooldown": 0, "horizon": 10**9}

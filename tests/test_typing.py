@@ -59,6 +59,14 @@ def two(a: DataFrame, b: DataFrame, c: DataFrame) -> sk.Result:
     return sk.join(wanted, c, on="k1", time=("at", "t"), within="1 day")
 
 
+def nearest(a: DataFrame, b: DataFrame) -> sk.AsofJoined:
+    names: list[str] = ["k1", "k2"]
+    sk.asof_join(a, b, [("k1", "k2")], left_time="at", right_time="seen", direction="forward")
+    return sk.asof_join(a, b, names, time=("at", "seen"), direction="nearest", how="left",
+                        tolerance=timedelta(seconds=1), late=("1 minute", None),
+                        allow_exact_matches=False, strategy=sk.Auto(), where="x > 1")
+
+
 def three(a: DataFrame, b: DataFrame, c: DataFrame) -> sk.Joined3:
     conditions = [sk.equal("r.k", "s.k"), sk.band("s.x", "t.x", 0.5)]
     times: Sequence[str] = ("at", "seen", "done")
@@ -128,6 +136,10 @@ sk.join(a, b, "k", within="1 minute", time=3)  # wrong
 sk.join(a, b, "k", within="1 minute", on_null_time="x")  # wrong
 sk.join(a, 5, "k", within="1 minute")  # wrong
 sk.join(a, b, "k", within="1 minute", lat="1 minute")  # wrong
+sk.asof_join(a, b, sk.band("x", "y", 1), time="at", tolerance="1 s")  # wrong
+sk.asof_join(a, b, "k", time="at", tolerance=5)  # wrong
+sk.asof_join(a, b, "k", time="at", tolerance="1 s", direction="up")  # wrong
+sk.asof_join(a, b, "k", time="at", tolerance="1 s", how="full")  # wrong
 sk.join3(a, b, a, "k", within="1 minute")  # wrong
 sk.join3(a, b, a, on, within=5)  # wrong
 sk.join3(a, b, a, on, within={"rs": 5, "st": 6})  # wrong

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
     from skewless.placement.strategy import PlacementStrategy
     from skewless.spark.arguments.aggregate import Aggregated, aggregate
+    from skewless.spark.arguments.asof_join import AsofJoined, asof_join
     from skewless.spark.arguments.deduplicate import Deduplicated, deduplicate
     from skewless.spark.arguments.join import Joined, join
     from skewless.spark.arguments.join3 import Joined3, join3
@@ -60,6 +61,7 @@ __all__ = [
     "Accumulator",
     "Aggregated",
     "ApproxDistinct",
+    "AsofJoined",
     "Auto",
     "Balancing",
     "BatchAware",
@@ -97,6 +99,7 @@ __all__ = [
     "WChoices",
     "__version__",
     "aggregate",
+    "asof_join",
     "band",
     "deduplicate",
     "equal",
@@ -114,6 +117,7 @@ _LATE = {
     "Accumulator": f"{_ACCUMULATORS}.base",
     "Aggregated": f"{_ARGUMENTS}.aggregate",
     "ApproxDistinct": f"{_ACCUMULATORS}.distinct",
+    "AsofJoined": f"{_ARGUMENTS}.asof_join",
     "Balancing": "skewless.placement.balancing",
     "Deduplicated": f"{_ARGUMENTS}.deduplicate",
     "Grouping": "skewless.placement.grouping",
@@ -127,6 +131,7 @@ _LATE = {
     "SimilarityStrategy": "skewless.operators.similarity.strategies",
     "ThreeStrategy": "skewless.operators.three_way.strategies",
     "aggregate": f"{_ARGUMENTS}.aggregate",
+    "asof_join": f"{_ARGUMENTS}.asof_join",
     "deduplicate": f"{_ARGUMENTS}.deduplicate",
     "join": f"{_ARGUMENTS}.join",
     "join3": f"{_ARGUMENTS}.join3",

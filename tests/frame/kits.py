@@ -15,6 +15,8 @@ from skewless.operators.aggregate.accumulators.named import NAMED
 from skewless.operators.aggregate.operator import AggregateOperator
 from skewless.operators.aggregate.spec import Aggregate, AggregateSpec
 from skewless.operators.aggregate.windows import Window
+from skewless.operators.asof.operator import AsofOperator
+from skewless.operators.asof.spec import AsofSpec, Direction
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.operators.join_type import JOIN_TYPES
 from skewless.operators.pair import JoinSpec
@@ -97,6 +99,46 @@ def join_kit(how: str, sql: str) -> Kit:
         PLACED,
         lambda setup: Pipeline.of(join(of_type(how), setup)),
         lambda streams: asked(f"SELECT * FROM a {sql} b ON {near('a', 'b')}", streams),
+    )
+
+
+def asof_spec(direction: Direction, how: str) -> AsofSpec:
+    """The streams a and b, each row of a with the nearest of b."""
+    pair = joined("a", "b", "a_k", "a_t")
+    return AsofSpec.of(
+        pair.left, pair.right, direction, WITHIN_S * SECOND_US, pair.output, how=JOIN_TYPES[how]
+    )
+
+
+def asof_join(spec: AsofSpec, setup: Placed) -> AsofOperator:
+    strategy, instances = setup
+    return AsofOperator(spec, strategy, instances, slots=8)
+
+
+# DuckDB knows no order among rows of one time: of those of b, the greatest is chosen before. Nor
+# does it know a tolerance: what is too far away is nothing.
+ONE_B = (
+    "(SELECT * FROM b QUALIFY row_number() OVER (PARTITION BY b_k, b_t "
+    "ORDER BY b_x DESC NULLS LAST, b_id DESC) = 1) b"
+)
+
+
+def asof_sql(direction: Direction, how: str) -> str:
+    ordered = {"backward": "a_t >= b_t", "forward": "a_t <= b_t"}[direction]
+    near = (
+        f"SELECT a_id AS i, b.* FROM a ASOF JOIN {ONE_B} ON a_k = b_k AND {ordered} "
+        f"WHERE abs(a_t - b_t) <= {WITHIN_S * SECOND_US}"
+    )
+    return f"SELECT a.*, b.* EXCLUDE (i) FROM a {how} JOIN ({near}) b ON a_id = i"
+
+
+def asof_kit(direction: Direction, how: str) -> Kit:
+    return Kit(
+        f"asof_join {direction}, {how}",
+        ("a", "b"),
+        PLACED,
+        lambda setup: Pipeline.of(asof_join(asof_spec(direction, how), setup)),
+        lambda streams: asked(asof_sql(direction, how), streams),
     )
 
 
@@ -275,6 +317,34 @@ LEFT_JOIN_AGGREGATE = Kit(
 )
 
 
+def asof_join_in_the_middle(setup: tuple[Placed, tuple[Grouping, int]]) -> Pipeline:
+    """Below is an outer join, whose rows without a partner come late. Above, windows go by the time
+    of c, which lies behind that of a, which lies behind the watermark."""
+    below = of_type("left")
+    left = side_spec(below.output_schema(), ["a_k"], "a_t")
+    right = side_spec(schema_of("c"), ["c_k"], "c_t")
+    output = join_spec(left, right).output
+    asof = AsofSpec.of(left, right, "nearest", WITHIN_S * SECOND_US, output)
+    above = aggregation(asof.output_schema(), "b_k", "c_t", "c_x")
+    return chained(join(below, setup[0]), asof_join(asof, setup[0]), aggregate(above, setup[1]))
+
+
+ASOF_JOIN_IN_THE_MIDDLE = Kit(
+    "left join → asof_join → aggregate",
+    ("a", "b", "c"),
+    tuple(zip(PLACED, GROUPED, strict=False)),
+    asof_join_in_the_middle,
+    lambda streams: asked(
+        "WITH ab AS (SELECT *, row_number() OVER () AS i FROM a LEFT JOIN b "
+        f"ON {near('a', 'b')}), near AS (SELECT * FROM ab JOIN c ON a_k = c_k "
+        f"AND abs(a_t - c_t) <= {WITHIN_S * SECOND_US} QUALIFY row_number() OVER (PARTITION BY i "
+        "ORDER BY abs(a_t - c_t), c_t, c_x DESC NULLS LAST, c_id DESC) = 1) "
+        + windows_of("near", "b_k", "c_t", "c_x"),
+        streams,
+    ),
+)
+
+
 def four_streams(setup: Placed) -> Pipeline:
     """The second join goes by the time of b, the third again by that of a."""
     first = joined("a", "b", "a_k", "a_t")
@@ -323,6 +393,7 @@ KITS = {
         join_kit("full", "FULL JOIN"),
         join_kit("left_semi", "SEMI JOIN"),
         join_kit("left_anti", "ANTI JOIN"),
+        asof_kit("forward", "left"),
         AGGREGATE,
         three_way(AutoThree()),
         three_way(TriJoin()),
@@ -336,6 +407,7 @@ KITS = {
         DEDUPLICATE,
         JOIN_AGGREGATE,
         LEFT_JOIN_AGGREGATE,
+        ASOF_JOIN_IN_THE_MIDDLE,
         FOUR_STREAMS,
         SIMILARITY_JOIN,
     )

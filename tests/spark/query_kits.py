@@ -185,6 +185,24 @@ A_WITH_B = f"SELECT a.*, b.* FROM a JOIN b ON a_k = b_k AND {near('a_t', 'b_t')}
 JOIN = QueryKit("join", "ab", PLACED, joined, A_WITH_B, decides=True)
 
 
+def asof(frames: Frames, way: Mapping[str, Any], **more: Any) -> sk.AsofJoined:
+    """Rows of a, each with the nearest of b."""
+    given = {"direction": "nearest", "how": "left", "tolerance": WITHIN} | more
+    times = {"time": ("a_t", "b_t"), "late": LATE, "slots": 8}
+    return sk.asof_join(frames[0], frames[1], [("a_k", "b_k")], **times, **given, **way)  # type: ignore[arg-type]
+
+
+NEAREST_B = f"""
+    SELECT a.*, b.* EXCLUDE (i) FROM a LEFT JOIN (
+        SELECT a_id AS i, b.* FROM a JOIN b ON a_k = b_k AND {near("a_t", "b_t")}
+        QUALIFY row_number() OVER (PARTITION BY a_id ORDER BY
+            abs(epoch_us(a_t) - epoch_us(b_t)), b_t, b_x DESC, b_y DESC, b_id DESC) = 1
+    ) b ON a_id = i
+"""
+
+ASOF_JOIN = QueryKit("asof_join", "ab", PLACED, asof, NEAREST_B, more_than=80, decides=True)
+
+
 AGGS: dict[str, object] = {
     "n": "count",
     "total": ("sum", "a_id"),
@@ -417,6 +435,7 @@ SINGLE = (
     JOIN,
     of_type("full", "FULL", 100),
     of_type("left_semi", "SEMI", 50),
+    ASOF_JOIN,
     AGGREGATE,
     three_way(sk.TriJoin()),
     three_way(sk.Tree()),

@@ -53,6 +53,8 @@ STREAMS: dict[str, Columns] = {
         "lon": lambda i: 13.0,
         "seen_at": at,
     },
+    "trades": {"symbol": lambda i: i % 3, "traded_at": lambda i: at(i + 1)},
+    "quotes": {"symbol": lambda i: i % 3, "quoted_at": at, "bid": float},
     "clicks": {"click_id": lambda i: i % 4, "at": at},
 }
 
@@ -61,6 +63,7 @@ STREAMS: dict[str, Columns] = {
 BLOCKS: dict[tuple[str, str], list[tuple[str, str]]] = {
     ("README.md", "Ten lines"): [("orders tracks", "joined"), ("", "")],
     ("README.md", "Aggregate"): [("posts", "trends")],
+    ("README.md", "Join the nearest in time"): [("trades quotes", "priced")],
     ("README.md", "Join three"): [("streamers purchases users", "deals")],
     ("README.md", "Join what is alike"): [("taxis orders", "near")],
     ("README.md", "Deduplicate"): [("clicks", "clicks")],

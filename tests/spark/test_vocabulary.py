@@ -27,6 +27,10 @@ def join(frame: DataFrame, **more: Any) -> sk.Result:
     return sk.join(frame, frame, "k", **({"within": "1 minute"} | more))
 
 
+def asof_join(frame: DataFrame, **more: Any) -> sk.Result:
+    return sk.asof_join(frame, frame, "k", **({"tolerance": "1 minute"} | more))
+
+
 def join3(frame: DataFrame, **more: Any) -> sk.Result:
     return sk.join3(frame, frame, frame, CHAIN, **({"within": "1 minute"} | more))
 
@@ -55,6 +59,10 @@ TIMES: dict[str, tuple[Call, list[dict[str, Any]]]] = {
         join,
         [{"time": ("at", "at")}, {"time": ["at", "at"]}, {"left_time": "at", "right_time": "at"}],
     ),
+    "asof_join": (
+        asof_join,
+        [{"time": ("at", "at")}, {"left_time": "at", "right_time": "at"}],
+    ),
     "join3": (join3, [{"time": ("at",) * 3}, {"times": "at"}, {"times": ["at"] * 3}]),
     "similarity_join": (
         similarity_join,
@@ -76,6 +84,7 @@ def test_time(frame: DataFrame, call: Call, others: list[dict[str, Any]]) -> Non
 
 STRATEGIES: dict[str, tuple[Call, str | None, Any]] = {
     "join": (join, "balance", sk.Hash()),
+    "asof_join": (asof_join, "balance", sk.ContRand(2)),
     "join3": (join3, None, sk.TriJoin()),
     "similarity_join": (similarity_join, None, sk.BruteForce()),
     "aggregate": (aggregate, "grouping", sk.PKG()),
@@ -98,6 +107,7 @@ def test_strategy(frame: DataFrame, call: Call, older: str | None, some: Any) ->
 
 ALL_LATE: dict[str, tuple[Call, Any]] = {
     "join": (join, ("2 minutes", "2 minutes")),
+    "asof_join": (asof_join, ["2 minutes", "2 minutes"]),
     "join3": (join3, ["2 minutes"] * 3),
     "similarity_join": (similarity_join, ("2 minutes", timedelta(minutes=2))),
     "similarity_join of one": (alone, "2 minutes"),

@@ -64,13 +64,15 @@ def joined_times(
     parties: Sequence[Party],
     behind_us: Callable[[int, int], int],
     names: Callable[[int, str], str | None],
+    lag_us: Callable[[int], int] | None = None,
 ) -> EventTimes:
     """The event times of a join's rows, one row of every party in each. The time of party x lies at
     most `behind_us(x, y)` behind that of party y. `names` says what a party's column is called in
     the result, None if it is not there.
 
     A new row of a party is at or after the watermark, so the row of party x is, if it is not new
-    itself, at most its distance from the new one behind it.
+    itself, at most its distance from the new one behind it. `lag_us` says how far behind the
+    watermark a party's time can lie, where that is not so.
     """
     everyone = range(len(parties))
     columns = [
@@ -82,7 +84,7 @@ def joined_times(
 
     def lag(x: int, i: int) -> int:
         furthest = max([0, *(behind_us(x, y) for y in everyone if y != x)])
-        return _bounded(parties[x].from_time(i) + furthest)
+        return _bounded(parties[x].from_time(i) + (furthest if lag_us is None else lag_us(x)))
 
     def behind(x: int, i: int, y: int, j: int) -> int:
         if x == y:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Self
 
 import pyarrow as pa
 
@@ -58,6 +59,16 @@ class JoinSpec:
     def bounded(self) -> bool:
         return self.upper_us < FAR_US
 
+    @property
+    def looked_up(self) -> tuple[Side, ...]:
+        """Sides whose rows are decided about by looking for partners, when none can come."""
+        return self.how.looked_up
+
+    def lags_us(self) -> tuple[int, int]:
+        """How far the times of both sides can lie behind the watermark in a row that is emitted: a
+        new row is at or after it, so that its partner is at most the bound behind."""
+        return max(0, self.upper_us), max(0, -self.lower_us)
+
     def partner_bounds(self, prober: Side) -> tuple[int, int]:
         """The interval around a prober's time in which its partner's time lies."""
         if prober == "left":
@@ -76,12 +87,12 @@ class JoinSpec:
         the sides that are looked up, rows before `decided_us` have been: the others must still be
         there, and all that they might have met."""
         keep = self.decided_before_us(side, watermark_us)
-        for asked in self.how.looked_up:
+        for asked in self.looked_up:
             since = (decided_us or {}).get(asked, -FAR_US)
             keep = min(keep, since if asked == side else since + self.partner_bounds(asked)[0])
         return max(keep, -FAR_US)
 
-    def only(self, output: Sequence[int]) -> tuple[JoinSpec, list[list[int]]]:
+    def only(self, output: Sequence[int]) -> tuple[Self, list[list[int]]]:
         """The same join with these columns of the result; and the columns of each input that are
         still needed."""
         columns = [self.output[i] for i in output]
@@ -139,7 +150,9 @@ class JoinSpec:
             return EventTimes()
         parties = [Party(of, str(time)) for of, time in zip(below, times, strict=True)]
         behind_us = {(0, 1): self.upper_us, (1, 0): -self.lower_us}
-        return joined_times(parties, lambda x, y: behind_us[x, y], self._name_of)
+        return joined_times(
+            parties, lambda x, y: behind_us[x, y], self._name_of, self.lags_us().__getitem__
+        )
 
     def _name_of(self, party: int, column: str) -> str | None:
         """What an input's column is called in the result."""

@@ -67,19 +67,33 @@ class RowsAlone:
     def unmatched(self, side: Side) -> Iterator[Run]:
         """Rows of a side that have no partner, and will have none."""
         lookup = Lookup(self.spec, side, Comparison(self.spec))
-        others = self._others(lookup)
+        others = self.others(lookup.other)
+        for mine in self.due(side):
+            yield self._told(side, mine, ~lookup.has_partner(mine, others))
+        yield from self.due_keyless(side)
+
+    def due(self, side: Side) -> Iterator[Run]:
+        """Rows of a side that are decided about, of those that fall to this instance."""
         for due in self._due(side):
             mine = self._dealt(side, due)
             if len(mine):
-                yield self._told(side, mine, ~lookup.has_partner(mine, others))
+                yield mine
+
+    def due_keyless(self, side: Side) -> Iterator[Run]:
+        """The same of rows without a key."""
         number, instances = self.share
         for due in self._due(keyless(side)):
             yield due.take(np.arange(number, len(due), instances))
 
+    def others(self, other: Side) -> list[Run]:
+        """All stored rows that rows of the other side may meet."""
+        stored = self.stored
+        return stored.partners([*stored.old_of(other), *stored.new_of(other)])
+
     def first_met(self, side: Side) -> Iterator[Run]:
         """Rows of a side that have a partner since this batch."""
         lookup, stored = Lookup(self.spec, side, Comparison(self.spec)), self.stored
-        others, older = self._others(lookup), stored.partners(stored.old_of(lookup.other))
+        others, older = self.others(lookup.other), stored.partners(stored.old_of(lookup.other))
         probers = [stored.probes(r) for r in stored.new if r.segment.side == lookup.other]
         for segment in stored.new_of(side):
             mine = self._dealt(side, _from_on(stored.run(segment, segment.floor_us)))
@@ -94,10 +108,6 @@ class RowsAlone:
         """The rows that come out, of those that were asked."""
         self.asked(side, run, told)
         return run.keep(told)
-
-    def _others(self, lookup: Lookup) -> list[Run]:
-        stored, other = self.stored, lookup.other
-        return stored.partners([*stored.old_of(other), *stored.new_of(other)])
 
     def _due(self, side: str) -> Iterator[Run]:
         """Rows that are decided about: older ones whose time has come, and new ones whose time was

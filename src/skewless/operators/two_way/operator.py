@@ -25,6 +25,7 @@ from skewless.engine.operator import (
     Outcome,
     Step,
 )
+from skewless.engine.operator import Work as InstanceWork
 from skewless.engine.report import InstanceLoad, InstanceReport
 from skewless.errors import ArgumentError
 from skewless.operators.pair import JoinSpec, keyless
@@ -65,6 +66,10 @@ class JoinOperator(Operator):
 
     def coordinator(self, state: OperatorState | None, folder: Folder) -> JoinCoordinator:
         return JoinCoordinator(self, state)
+
+    def work(self, plan: JoinPlan) -> InstanceWork:
+        """What every instance does in a batch."""
+        return JoinWork(self.spec, plan)
 
     def layouts(self) -> dict[str, Layout]:
         found = {side: self._layout(side) for side in SIDES}
@@ -113,7 +118,7 @@ class JoinCoordinator(Coordinator):
     def _deciding_us(self, batch: Batch) -> dict[str, tuple[int, int]]:
         """From which time to which rows of a side are decided about in a batch."""
         found: dict[str, tuple[int, int]] = {}
-        for side in self._spec.how.looked_up:
+        for side in self._spec.looked_up:
             since = self._decided_us.get(side, -FAR_US)
             until = self._spec.decided_before_us(side, batch.next_watermark_us)
             found[side] = (since, FAR_US if batch.is_last else max(since, until))
@@ -125,10 +130,10 @@ class JoinCoordinator(Coordinator):
         keys_told = self._operator.strategy.keys_told
         deciding_us = self._deciding_us(batch)
         return Step(
-            name="join",
+            name=self._operator.kind,
             instances=table.instances,
-            work=JoinWork(
-                self._spec, JoinPlan(keep_after_us, table, new, old, keys_told, deciding_us)
+            work=self._operator.work(
+                JoinPlan(keep_after_us, table, new, old, keys_told, deciding_us)
             ),
             emits=True,
             reads=(*old, *(run.segment for run in new)),

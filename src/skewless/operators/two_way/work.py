@@ -84,8 +84,11 @@ class JoinWork:
     spec: JoinSpec
     plan: JoinPlan
 
+    def of(self, instance: Instance) -> InstanceJoin:
+        return InstanceJoin(self.spec, self.plan, instance)
+
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
-        join = InstanceJoin(self.spec, self.plan, instance)
+        join = self.of(instance)
         yield from join.results()
         instance.clock.stop()
         instance.load = join.load()
@@ -326,15 +329,18 @@ class InstanceJoin:
     def _note_rows(self, side: Side) -> None:
         """Tell how much of a side lies, and arrives, in the units of this instance, where no pairs
         are made."""
+        self._note_stored(side)
+        for prober in self._probers(side, [u for u in self._units if u.cut(side) is not None]):
+            describe, none = partial(self._describe, side, prober), np.zeros(len(prober), np.int64)
+            self._meter.probed(side, prober.hashes, none, none, describe)
+
+    def _note_stored(self, side: Side) -> None:
         other: Side = "right" if side == "left" else "left"
         found = [u for u in self._units if u.cut(other) is not None]
         for segment in self._plan.old_of(side):
             if any(segment.touches(u.hash_min, u.hash_max) for u in found):
                 hashes = self._instance.rows(segment).hashes
                 self._meter.stored(side, hashes, segment.bytes / segment.rows, found)
-        for prober in self._probers(side, [u for u in self._units if u.cut(side) is not None]):
-            describe, none = partial(self._describe, side, prober), np.zeros(len(prober), np.int64)
-            self._meter.probed(side, prober.hashes, none, none, describe)
 
 
 def _cut(unit: WorkUnit, prober: Side) -> Cut:

@@ -136,17 +136,16 @@ def join(
     unbounded, older = within is UNBOUNDED, {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older, unbounded=unbounded)
     lates = parse_lates(late, inputs, unbounded=unbounded)
-    left_side, right_side = _sides(inputs, conditions, times, lates)
+    left_side, right_side = join_sides(inputs, conditions, times, lates)
     output = tuple(_output_column(c, left_side, right_side) for c in named)
     pairs = None if condition is None else _pair_condition(condition, inputs, conditions, suffixes)
     spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined, pairs)
     given = sizes(instances=instances, slots=slots)
-    chosen = _parse_strategy(strategy, balance, spec, instances)
+    chosen = parse_strategy(strategy, balance, spec, instances)
 
     def place(spec: JoinSpec, cores: int) -> JoinOperator:
         count = given["instances"] or cores
-        default = max(SLOTS_MIN, (chosen.slots_wanted or SLOTS_PER_INSTANCE) * count)
-        return JoinOperator(spec, chosen, count, given["slots"] or min(default, SLOTS_MAX))
+        return JoinOperator(spec, chosen, count, given["slots"] or slots_for(chosen, count))
 
     taken = tuple(this.every_column for this in inputs)
     emitted = _struct(inputs, named, output)
@@ -244,12 +243,13 @@ def _struct(
     )
 
 
-def _sides(
+def join_sides(
     inputs: Sequence[columns.Input],
     conditions: Sequence[columns.Condition],
     times: Sequence[int | None],
     lates: Sequence[int],
 ) -> list[SideSpec]:
+    """Both sides of a join, with the columns that are compared."""
     left, right = inputs
     left_keys, right_keys, left_bands, right_bands = columns.resolve_keys(left, right, conditions)
     compared = ((left_keys, left_bands), (right_keys, right_bands))
@@ -259,9 +259,16 @@ def _sides(
     ]
 
 
-def _parse_strategy(
+def slots_for(strategy: PlacementStrategy, instances: int) -> int:
+    """Into how many ranges the keys are divided unless it is said."""
+    wanted = (strategy.slots_wanted or SLOTS_PER_INSTANCE) * instances
+    return min(max(SLOTS_MIN, wanted), SLOTS_MAX)
+
+
+def parse_strategy(
     strategy: object, balance: object, spec: JoinSpec, instances: int | None
 ) -> PlacementStrategy:
+    """Who works on which rows of a join; keys that are to stay somewhere must be its keys."""
     chosen: PlacementStrategy = choose_strategy("join", strategy, balance=balance)
     for value, instance in chosen.pinned:
         try:

@@ -67,6 +67,7 @@ def parse_times(
     older: Mapping[str, object],
     *,
     unbounded: bool = False,
+    needed: str = "the event-time column (only within=sk.UNBOUNDED can do without)",
 ) -> list[int | None]:
     """The numbers of the event-time columns, all of one type. They are named by `time`, one name
     for all inputs or one each, or by the `older` arguments. Only where times are `unbounded` there
@@ -76,8 +77,7 @@ def parse_times(
         return [None] * len(inputs)
     for argument, name in names:
         if name is None:
-            accepted = "the event-time column (only within=sk.UNBOUNDED can do without)"
-            raise ArgumentError(argument, name, accepted)
+            raise ArgumentError(argument, name, needed)
     found = [
         this.time_index(name, argument)
         for this, (argument, name) in zip(inputs, names, strict=True)

@@ -1,0 +1,1 @@
+"""Each left row with the one right row nearest in time."""
