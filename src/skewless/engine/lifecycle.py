@@ -135,7 +135,7 @@ class Query:
             advance(before, [
                 behind(getattr(below[feed.source], mark), feed.lag_us)
                 if feed.source is not None
-                else reached(times.get(i.name), i.late_us)
+                else reached(times.get(i.name), i.late_us, feed.tick_us)
                 for i, feed in node.fed()
             ])
             for times, mark in ((seen, "watermark_us"), (latest, "next_watermark_us"))
