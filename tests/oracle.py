@@ -44,14 +44,14 @@ Row = tuple[Any, ...]
 class Question:
     """What is asked of a join. Columns are numbers, given as (left, right).
 
-    `within` bounds right time less left time, in microseconds; None where there is no bound. `late`
-    is per side; None where no row is ever late.
+    `within` bounds right time less left time, in microseconds; None where there is no bound, at all
+    or on one end. `late` is per side; None where no row is ever late.
     """
 
     equal: tuple[tuple[int, int], ...] = ()
     near: tuple[tuple[int, int, int | float | Decimal], ...] = ()
     times: tuple[int, int] | None = None
-    within: tuple[int, int] | None = None
+    within: tuple[int | None, int | None] | None = None
     late: tuple[int, int] | None = None
     how: str = "inner"
     pairs: PairForm | None = None
@@ -225,9 +225,11 @@ def _told_alone(question: Question, left: _Side, right: _Side, widths: list[int]
     return told
 
 
-def _last_partner_us(question: Question, side: int, time_us: int) -> int:
+def _last_partner_us(question: Question, side: int, time_us: int) -> float:
     lower, upper = question.within or (0, 0)
-    return time_us + upper if side == 0 else time_us - lower
+    if side == 0:
+        return math.inf if upper is None else time_us + upper
+    return math.inf if lower is None else time_us - lower
 
 
 def _watermark(left: _Side, right: _Side) -> int | None:
@@ -239,7 +241,8 @@ def _watermark(left: _Side, right: _Side) -> int | None:
 def _fits(question: Question, left: _Side, a: Row, right: _Side, b: Row) -> bool:
     if question.within is not None:
         apart = right.time_us(b) - left.time_us(a)
-        if not question.within[0] <= apart <= question.within[1]:
+        lower, upper = question.within
+        if (lower is not None and apart < lower) or (upper is not None and apart > upper):
             return False
     if question.pairs is not None and not question.pairs.holds(a[-1], b[-1]):
         return False
@@ -384,7 +387,8 @@ def _condition_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema]) -> 
         numbers = [f"{name}.c{len(schema) - 1}" for name, schema in zip("ab", schemas, strict=True)]
         conditions.append(f"({question.pairs.duckdb(*numbers)})")
     if question.within is not None:
-        conditions.append(f"b.t - a.t BETWEEN {question.within[0]} AND {question.within[1]}")
+        for compared, bound in zip((">=", "<="), question.within, strict=True):
+            conditions += [] if bound is None else [f"b.t - a.t {compared} {bound}"]
     return " AND ".join(conditions)
 
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-from skewless.arrays.types import FAR_US, BandColumn, KeyColumn, SideSpec
+from skewless.arrays.types import FAR_US, SIDES, BandColumn, KeyColumn, SideSpec
 from skewless.operators.join_type import JOIN_TYPES
 from skewless.operators.pair import JoinSpec, OutputColumn
 from skewless.placement.balancing.auto import Auto
@@ -33,7 +33,11 @@ from tests.pair_conditions import PAIR_FORMS
 
 TIME = pa.timestamp("us", "UTC")
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-WITHIN_FORMS = ("both ways", "from to", "before", "after", "unbounded", "timeless")
+WITHIN_FORMS = (
+    "both ways", "from to", "before", "after", "from on", "up to", "unbounded", "timeless",
+)  # fmt: skip
+# Sides whose rows may get a partner at any time.
+ENDLESS = {"timeless": SIDES, "unbounded": SIDES, "from on": ("left",), "up to": ("right",)}
 BATCHES_MAX = 5
 ROWS_MAX = 10
 
@@ -209,7 +213,8 @@ def spec_of(
                 late_us=FAR_US if question.late is None else question.late[side],
             )
         )  # fmt: skip
-    lower, upper = (-FAR_US, FAR_US) if question.within is None else question.within
+    lower, upper = question.within or (None, None)
+    lower, upper = -FAR_US if lower is None else lower, FAR_US if upper is None else upper
     how = JOIN_TYPES[question.how]
     output = [
         OutputColumn(side, i, f"{side[0]}{i}")
@@ -231,7 +236,8 @@ def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
     at = len(conditions)
     form = draw(st.sampled_from(WITHIN_FORMS))
     how = draw(st.sampled_from(list(JOIN_TYPES)) | st.just("inner"))
-    if form in ("timeless", "unbounded") and JOIN_TYPES[how].unmatched:
+    endless = ENDLESS.get(form, ())
+    if any(side in endless for side in JOIN_TYPES[how].unmatched):
         how = how.replace("anti", "semi") if "anti" in how else "inner"  # they would wait for ever
     pairs = draw(st.none() | st.sampled_from(list(PAIR_FORMS.values())))
     if form == "timeless":
@@ -247,6 +253,8 @@ def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
         "from to": (-a, b),
         "before": (-1 - a - b, -1 - a),
         "after": (1 + a, 1 + a + b),
+        "from on": (b - a, None),
+        "up to": (None, b - a),
     }[form]
     return Question(equal, near, (at, at), within, late, how, pairs)
 

@@ -25,6 +25,7 @@ from skewless.cli import app, totals, units, view
 from skewless.cli.city_data import DemoFolder, Plan
 from skewless.cli.display import LiveDisplay, PlainDisplay, make_display
 from skewless.cli.failures import explain, root_cause
+from skewless.cli.inspect import verdict
 from skewless.cli.interrupt import StopRequest
 from skewless.cli.view import Labels
 from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, OperatorReport
@@ -344,6 +345,31 @@ def test_the_summary_names_every_input_and_every_cause() -> None:
     assert told["rows"] == "10,000  (1,000 orders, 9,000 tracks)"
     assert (told["late, dropped"], told["null keys, dropped"]) == ("3", "1")
     assert told["heaviest cell"].startswith("2279 (12.0 %)")
+
+
+LOSSY: dict[str, Any] = {
+    "dropped": {"late": 300, "null keys": 1},
+    "lateness": {"3000000": 295, "90000000": 5},
+}
+LOST = "602 of 20,000 rows (3.0%) were dropped: 600 late, 2 null keys"
+
+
+def test_lost_rows_are_told_by_the_summary_and_the_verdict() -> None:
+    reports = [report(i, **LOSSY) for i in range(2)]
+    both, text = (
+        totals.total(reports),
+        f'{LOST}; late="90 seconds" would have kept 99 % of the late',
+    )
+    assert dict(view.summary_facts(both, Labels()))["loses rows"].startswith(text)
+    assert both.to_json()["late_needed_us"] == 90_000_000
+    assert f"busiest/mean 1.50; 1.50 over all shown. Rows are lost: {text}" in verdict(reports)
+
+
+def test_few_lost_rows_are_only_counted() -> None:
+    few = [report(0)]
+    assert "loses rows" not in dict(view.summary_facts(totals.total(few), Labels()))
+    assert "lost" not in verdict(few)
+    assert totals.total(few).to_json()["late_needed_us"] is None
 
 
 @pytest.mark.parametrize("module", [units, view])

@@ -111,6 +111,9 @@ def test_keys(tmp_path: Path, written: str, meant: list[Any]) -> None:
         ('"1 hour"', "1 hour"),
         ('["-1 minute", "10 minutes"]', ("-1 minute", "10 minutes")),
         ('"unbounded"', UNBOUNDED),
+        ('["unbounded", "10 minutes"]', (UNBOUNDED, "10 minutes")),
+        ('["-1 minute", "Unbounded"]', ("-1 minute", UNBOUNDED)),
+        ('["unbounded", "unbounded"]', UNBOUNDED),
     ],
 )
 def test_within(tmp_path: Path, written: str, meant: object) -> None:
@@ -225,6 +228,11 @@ REFUSED = {
         '"10 minutes"',
         '["1 minute", "-1 minute"]',
         "job.toml:11: `join.within` must be [lower, upper] with lower <= upper",
+    ),
+    "within half open, wrong": (
+        '"10 minutes"',
+        '["unbounded", "soon"]',
+        "job.toml:11: `join.within[1]` must be a duration",
     ),
     "within three": ('"10 minutes"', '["1 s", "2 s", "3 s"]', "job.toml:11: `join.within` must"),
     "late": (

@@ -216,9 +216,11 @@ def operators_table(operators: Sequence[Sequence[OperatorReport]], query: Query)
 
 
 def verdict(reports: Sequence[BatchReport]) -> str:
-    """What one would say when asked how the join is doing: the last batch's verdict, and how the
-    work was shared over all that are shown."""
+    """What one would say when asked how the join is doing: the last batch's verdict, how the work
+    was shared over all that are shown, and what was lost."""
     accepted = sum(d.accepted for r in reports for d in r.decisions)
     changes = f" ({count(accepted)} change{'s' * (accepted > 1)})" if accepted else ""
-    over_all = f"{total(reports).busiest_over_mean:.2f} over all shown{changes}"
-    return f"{reports[-1].verdict}; {over_all}" if reports[-1].verdict else over_all
+    totals = total(reports)
+    over_all = f"{totals.busiest_over_mean:.2f} over all shown{changes}"
+    said = f"{reports[-1].verdict}; {over_all}" if reports[-1].verdict else over_all
+    return f"{said}. Rows are lost: {totals.loss}" if totals.loss else said

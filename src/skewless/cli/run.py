@@ -129,7 +129,8 @@ def _key(job: Job) -> str:
 
 def _title(job: Job) -> str:
     within = job.join["within"]
-    bounds = f"{within[0]} to {within[1]}" if isinstance(within, tuple) else str(within)
+    ends = within if isinstance(within, tuple) else (within,)
+    bounds = " to ".join("unbounded" if end is UNBOUNDED else str(end) for end in ends)
     when = "at any time" if within is UNBOUNDED else f"within {bounds}"
     return f"{job.name or Path(job.text.name).stem}: left ⋈ right on {_key(job)}, {when}"
 

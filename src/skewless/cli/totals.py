@@ -8,6 +8,7 @@ from functools import reduce
 from statistics import median
 from typing import Any
 
+from skewless.engine.loss import late_needed_us, loss_text, put_together
 from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, OperatorReport
 
 # Counters of what lies in the state after a batch: the latest says all.
@@ -23,6 +24,7 @@ class OperatorTotals:
     batches: int
     inputs: Mapping[str, int]
     dropped: Mapping[str, int]
+    lateness: Mapping[str, int]
     counters: Mapping[str, int]
     instances: tuple[InstanceLoad, ...]
     heavy_keys: tuple[KeyShare, ...]
@@ -34,6 +36,11 @@ class OperatorTotals:
     @property
     def late(self) -> int:
         return self.dropped.get("late", 0)
+
+    @property
+    def loss(self) -> str:
+        """What was lost, if it is more than 1 % of the rows, and what would have kept it."""
+        return loss_text(self.inputs, self.dropped, self.lateness)
 
     @property
     def nulls(self) -> int:
@@ -71,6 +78,7 @@ class Totals(OperatorTotals):
             "late": self.late,
             "nulls": self.nulls,
             "dropped": dict(self.dropped),
+            "late_needed_us": late_needed_us(self.lateness),
             "matches": self.matches,
             "counters": dict(self.counters),
             "duration_ms": round(self.duration_ms, 3),
@@ -110,6 +118,7 @@ def _sums(reports: Sequence[OperatorReport]) -> dict[str, Any]:
         "batches": len(reports),
         "inputs": add_counts(r.rows for r in reports),
         "dropped": add_counts(r.dropped for r in reports),
+        "lateness": put_together([r.lateness for r in reports]),
         "counters": counters,
         "instances": add_loads(reports),
         "heavy_keys": add_keys(reports),

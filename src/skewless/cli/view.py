@@ -181,6 +181,7 @@ def summary_facts(
         ("rows", f"{count(totals.rows)}  ({inputs})"),
         ("matches", f"{count(totals.matches)}{before}"),
         *((f"{cause}, dropped", count(rows)) for cause, rows in totals.dropped.items() if rows),
+        *([("loses rows", totals.loss)] if totals.loss else []),
         ("throughput", f"{short(totals.median_rows_per_second)} rows/s in the median batch "
                        f"({duration(totals.median_ms)}), {short(totals.rows_per_second)} overall"),
         ("busiest/mean", f"{totals.busiest_over_mean:.2f} over {len(totals.instances)} instances"),

@@ -11,7 +11,8 @@ from typing import Any
 import pyarrow as pa
 
 from skewless import failpoints
-from skewless.arrays.types import FAR_US
+from skewless.arrays.types import FAR_US, Ints
+from skewless.engine.loss import by_lateness, put_together
 from skewless.engine.operator import Step
 from skewless.engine.report import InstanceLoad, InstanceReport
 from skewless.state.cache import CACHE
@@ -54,7 +55,8 @@ class Clock:
 
 @dataclass
 class Instance:
-    """What work is done with, and where it notes down what it did: `load`, `detail`, `written`."""
+    """What work is done with, and where it notes down what it did: `load`, `detail`, `written`,
+    and rows that came too late."""
 
     number: int
     instances: int
@@ -66,6 +68,13 @@ class Instance:
     load: InstanceLoad = field(default_factory=lambda: InstanceLoad(0))
     detail: dict[str, Any] = field(default_factory=dict)
     written: list[SegmentInfo] = field(default_factory=list)
+    lateness: list[dict[str, int]] = field(default_factory=list)
+
+    def note_late(self, times: Ints, floor_us: int) -> None:
+        """Take note of those rows, by their times, that came too late."""
+        late = times[times < floor_us]
+        if len(late):
+            self.lateness.append(by_lateness(floor_us - late))
 
     def rows(self, segment: SegmentInfo) -> Rows:
         """The rows of a segment, mapped into memory; those that are asked for again stay so."""
@@ -148,9 +157,11 @@ class StepTask:
                 rewrite(instance.folder, self.step.compaction, share, self.batch_id, instance.rows)
             )
         CACHE.keep_only(instance.folder, {s.name for s in self.step.reads}, instance.scope)
-        load = replace(instance.load, instance=instance.number)
+        lateness = put_together(instance.lateness)
+        late = sum(lateness.values())
+        load = replace(instance.load, instance=instance.number, late=late)
         if not load.time_ms:
             load = replace(load, time_ms=instance.clock.spent_ms())
         return InstanceReport(
-            load, emitted, tuple(instance.written), tuple(compacted), instance.detail
+            load, emitted, tuple(instance.written), tuple(compacted), instance.detail, lateness
         )

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from skewless import failpoints
 from skewless.engine.instance import StepTask
+from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
 from skewless.engine.pipeline import Node, Pipeline
 from skewless.engine.report import BatchReport, InstanceReport, OperatorReport, heaviest
@@ -45,6 +46,7 @@ class Query:
         self._kept: dict[int, set[str]] = {}
         self.last: Commit | None = None
         self.coordinators: dict[str, Coordinator] = {}
+        self._losses = LossLog()
         self.is_open = False
 
     def open(self) -> None:
@@ -135,7 +137,7 @@ class Query:
             advance(before, [
                 behind(getattr(below[feed.source], mark), feed.lag_us)
                 if feed.source is not None
-                else reached(times.get(i.name), i.late_us)
+                else reached(times.get(i.name), i.late_us, feed.tick_us)
                 for i, feed in node.fed()
             ])
             for times, mark in ((seen, "watermark_us"), (latest, "next_watermark_us"))
@@ -204,6 +206,7 @@ class Query:
         publish(self.folder, commit)
         self._clean_up(batch_id, _files_of(batches.values()))
         failpoints.hit("cleanup.done", self.root, batch_id)
+        self._losses.watch(report)
         return report
 
     def _report(
@@ -285,6 +288,7 @@ def _operator_report(node: Node, batch: Batch, outcome: Outcome) -> OperatorRepo
         name=node.name,
         rows={i.name: _rows_of(i, batch.arrivals) for i in node.operator.inputs},
         dropped={cause: count for cause, count in dropped.items() if count},
+        lateness=_lateness(node, batch),
         counters={"matches": emitted} | dict(outcome.counters),
         state_rows=sum(s.rows for s in outcome.segments),
         state_bytes=sum(s.bytes for s in outcome.segments),
@@ -298,6 +302,13 @@ def _operator_report(node: Node, batch: Batch, outcome: Outcome) -> OperatorRepo
         keys=outcome.keys,
         key_figures=outcome.key_figures,
     )
+
+
+def _lateness(node: Node, batch: Batch) -> dict[str, int]:
+    """The late rows of a batch by the lateness that would have kept them, given for all inputs."""
+    of_all = [r.lateness for step in batch.reports for r in step if r is not None]
+    late_us = max((i.late_us for i, feed in node.fed() if feed.source is None), default=0)
+    return put_together(of_all, late_us)
 
 
 def _refuse_null_times(i: Input, arrivals: Sequence[Arrival]) -> None:

@@ -15,11 +15,13 @@ from skewless.engine.operator import Arrival, IngestContext, Input, Operator
 @dataclass(frozen=True)
 class Feed:
     """Where the rows of one input of an operator come from: a stream, by its number, or another
-    operator, by name. `columns` are those that are taken. Rows of a `source` operator lie at most
-    `lag_us` behind its watermark. `shape` is what is done to rows in between, for an executor."""
+    operator, by name. `columns` are those that are taken. A stream's watermark moves in steps of
+    `tick_us`. Rows of a `source` operator lie at most `lag_us` behind its watermark. `shape` is
+    what is done to rows in between, for an executor."""
 
     columns: tuple[int, ...]
     stream: int | None = None
+    tick_us: int = 1
     source: str | None = None
     lag_us: int = 0
     shape: Any = ()

@@ -107,9 +107,11 @@ def advance(before_us: int, reached_us: Sequence[int]) -> int:
     return max(before_us, min(reached_us, default=NEVER_US))
 
 
-def reached(time_max_us: int | None, late_us: int) -> int:
-    """How far a stream has got."""
-    return NEVER_US if time_max_us is None else max(time_max_us - late_us, NEVER_US)
+def reached(time_max_us: int | None, late_us: int, tick_us: int = 1) -> int:
+    """How far a stream has got, in whole ticks."""
+    if time_max_us is None:
+        return NEVER_US
+    return max(time_max_us // tick_us * tick_us - late_us, NEVER_US)
 
 
 def behind(watermark_us: int, lag_us: int) -> int:

@@ -25,7 +25,7 @@ ON = (
     '"k", ["k1", "k2"], pairs [["left_k", "right_k"]], bands '
     '{ left = "x", right = "y", width = 5 }, or a list of these'
 )
-OR_WITHIN = ', ["-1 minute", "10 minutes"] or "unbounded"'
+OR_WITHIN = ', ["-1 minute", "10 minutes"], ["0 seconds", "unbounded"] or "unbounded"'
 WITHIN = f'"10 minutes"{OR_WITHIN}'
 OR_LATE = ', or one for each side: ["1 minute", "0 seconds"]'
 LATE = f'"1 minute"{OR_LATE}'
@@ -94,19 +94,26 @@ def _condition(text: JobText, path: Path, item: Any) -> Condition:
 
 def _within(join: Section) -> object:
     value, path = join.get("within"), (*join.path, "within")
-    if isinstance(value, str) and value.strip().lower() == UNBOUNDED_WORD:
+    if _is_unbounded(value):
         return UNBOUNDED
     if not isinstance(value, list):
         join.duration_us(path, value, OR_WITHIN)
         return value
     if len(value) != 2:
         raise join.refuse("within", WITHIN)
-    lower, upper = (
-        join.duration_us((*path, i), bound, allow_negative=True) for i, bound in enumerate(value)
-    )
-    if lower > upper:
+    ends = tuple(UNBOUNDED if _is_unbounded(bound) else bound for bound in value)
+    bounds_us = [
+        join.duration_us((*path, i), bound, allow_negative=True)
+        for i, bound in enumerate(ends)
+        if bound is not UNBOUNDED
+    ]
+    if len(bounds_us) == 2 and bounds_us[0] > bounds_us[1]:
         raise join.refuse("within", "[lower, upper] with lower <= upper")
-    return value[0], value[1]
+    return ends if bounds_us else UNBOUNDED
+
+
+def _is_unbounded(value: object) -> bool:
+    return isinstance(value, str) and value.strip().lower() == UNBOUNDED_WORD
 
 
 def _times(join: Section, within: object) -> dict[str, object]:

@@ -57,7 +57,13 @@ class JoinSpec:
 
     @property
     def bounded(self) -> bool:
-        return self.upper_us < FAR_US
+        """Whether there is a bound at all, on one end or both."""
+        return self.lower_us > -FAR_US or self.upper_us < FAR_US
+
+    def is_decided(self, side: str) -> bool:
+        """Whether the rows of a side can be told one day to have no partner to come: left ones need
+        an upper bound, right ones a lower bound."""
+        return self.upper_us < FAR_US if side == "left" else self.lower_us > -FAR_US
 
     @property
     def looked_up(self) -> tuple[Side, ...]:
@@ -77,6 +83,8 @@ class JoinSpec:
 
     def decided_before_us(self, side: str, watermark_us: int) -> int:
         """Rows of `side` older than this can meet no row at or after the watermark."""
+        if not self.is_decided(side):
+            return -FAR_US
         after = watermark_us - self.upper_us if side == "left" else watermark_us + self.lower_us
         return max(after, -FAR_US)
 
@@ -142,8 +150,8 @@ class JoinSpec:
         )
 
     def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
-        """Which columns of the result have a watermark: none where times are not bounded, and none
-        of a side that a row may lack. A row without a partner comes before its time is further
+        """Which columns of the result have a watermark: none of a side that is kept for ever, and
+        none of one that a row may lack. A row without a partner comes before its time is further
         behind the watermark than a partner's could be."""
         times = [i.time_name for i in self.inputs()]
         if not self.bounded or None in times:
@@ -158,7 +166,7 @@ class JoinSpec:
         """What an input's column is called in the result."""
         side = SIDES[party]
         names = self.side(side).schema.names
-        if not self.how.is_always_there(side):
+        if not self.how.is_always_there(side) or not self.is_decided(side):
             return None
         return next(
             (c.name for c in self.output if c.side == side and names[c.index] == column), None
@@ -185,5 +193,8 @@ class JoinSpec:
             facts[f"{name} columns"] = columns(side)
             facts[f"{name} keys"] = keys(side)
             facts[f"{name} time"] = time(side)
-        bounds = [format_duration_us(us) for us in (self.lower_us, self.upper_us)]
+        bounds = [
+            format_duration_us(us) if abs(us) < FAR_US else "unbounded"
+            for us in (self.lower_us, self.upper_us)
+        ]
         return facts | {"within": " to ".join(bounds) if self.bounded else "unbounded"}

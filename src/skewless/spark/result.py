@@ -42,6 +42,7 @@ from skewless.spark.steps import (
     untraced,
     with_steps,
 )
+from skewless.spark.watermarks import tick_us
 from skewless.state.files import qualify
 
 if TYPE_CHECKING:
@@ -369,7 +370,8 @@ class Plan:
     ) -> Feed:
         if not isinstance(source, Result):
             self.streams.append(source)
-            return Feed(columns, stream=len(self.streams) - 1)
+            tick = tick_us(source.schema, time)
+            return Feed(columns, stream=len(self.streams) - 1, tick_us=tick)
         below = self.add(source, cores, BELOW)
         lag_us = FAR_US if time is None else source.event_times.lag_of(time)
         return Feed(columns, source=below.name, lag_us=lag_us, shape=source.steps)

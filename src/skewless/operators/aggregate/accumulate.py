@@ -43,18 +43,23 @@ class AccumulateWork:
             for share in self.shares[instance.number]  # read once only: not for the cache
         ]
         instance.clock.reset()
-        rows = late = 0
+        rows = 0
         for hashes, times, columns in _pieces(shares):
             rows += len(hashes)
-            partials, too_late = partials_of_rows(
-                self.spec, hashes, times, columns, self.closed_to_us
-            )
-            late += too_late
+            self._note_late(instance, times)
+            partials = partials_of_rows(self.spec, hashes, times, columns, self.closed_to_us)
             for piece in partials.pieces(SEGMENT_ROWS_MAX):
                 instance.write(PARTIALS, piece, kind=PARTIALS)
         made = sum(s.rows for s in instance.written)
-        instance.load = InstanceLoad(instance.number, rows=rows, pairs=made, late=late)
+        instance.load = InstanceLoad(instance.number, rows=rows, pairs=made)
         return iter(())
+
+    def _note_late(self, instance: Instance, times: Ints) -> None:
+        """Rows all of whose windows are closed are late by their last one."""
+        window = self.spec.window
+        if window is not None:
+            early = times[times < self.closed_to_us + window.slide_us]
+            instance.note_late(window.last_start_of(early), self.closed_to_us + 1)
 
 
 def _pieces(
@@ -103,18 +108,15 @@ def _together(
 
 def partials_of_rows(
     spec: AggregateSpec, hashes: UInts, times: Ints, columns: list[pa.Array], closed_to_us: int
-) -> tuple[Rows, int]:
-    """One partial result per group of rows; and how many rows came too late for all their windows.
-    Windows that began up to `closed_to_us` are closed."""
-    late = 0
+) -> Rows:
+    """One partial result per group of rows. Windows that began up to `closed_to_us` are closed."""
     windows = times
     if spec.window is not None:
         rows, windows = spec.window.starts_of(times)
         is_open = windows > closed_to_us
         if not is_open.all():
             rows, windows = rows[is_open], windows[is_open]
-            late = len(times) - len(np.unique(rows))
-        if len(rows) != len(times) or spec.window.slide_us != spec.window.size_us or late:
+        if len(rows) != len(times) or spec.window.slide_us != spec.window.size_us:
             hashes = hashes[rows]
             columns = [c.take(pa.array(rows)) for c in columns]
     key_columns = [columns[k.index] for k in spec.input.keys]
@@ -130,7 +132,7 @@ def partials_of_rows(
         state = aggregate.accumulator.init(len(firsts))
         values = [ordered[i] for i in aggregate.columns]
         kept += aggregate.accumulator.update(state, grouped.groups, *values)
-    return _as_partials(spec, hashes[firsts], windows[firsts], kept), late
+    return _as_partials(spec, hashes[firsts], windows[firsts], kept)
 
 
 def merge_partials(spec: AggregateSpec, rows: Sequence[Rows], among: int | None = None) -> Rows:

@@ -25,7 +25,7 @@ class Window:
 
     def starts_of(self, times: Ints) -> tuple[Ints, Ints]:
         """The rows, once per window they are in, and the begin of that window."""
-        last = times // self.slide_us * self.slide_us
+        last = self.last_start_of(times)
         each = np.arange(len(times))
         rows, starts = [each], [last]
         for back in range(self.slide_us, self.size_us, self.slide_us):
@@ -34,6 +34,10 @@ class Window:
             rows.append(each[inside])
             starts.append(start[inside])
         return np.concatenate(rows), np.concatenate(starts)
+
+    def last_start_of(self, times: Ints) -> Ints:
+        """The begin of the last window that each row is in."""
+        return times // self.slide_us * self.slide_us
 
     def closed_to_us(self, watermark_us: int) -> int:
         """The last begin of a window that ends at or before the watermark."""

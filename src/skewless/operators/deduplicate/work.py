@@ -55,8 +55,9 @@ class DeduplicateWork:
             if len(at):
                 yield self._emit(rows.take(np.sort(where[at])), instance)
         new = parts[: len(self.new)]
-        late = sum(int((rows.times < self.watermark_us).sum()) for rows in new)
-        instance.load = InstanceLoad(instance.number, rows=sum(map(len, new)), late=late)
+        for rows in new:
+            instance.note_late(rows.times, self.watermark_us)
+        instance.load = InstanceLoad(instance.number, rows=sum(map(len, new)))
         instance.detail = {"collides": collides}
 
     def _mine(self, segment: SegmentInfo, instance: Instance) -> Rows:

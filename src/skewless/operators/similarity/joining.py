@@ -34,9 +34,8 @@ class Tally:
     matches: int = 0
     met: list[tuple[UInts, Ints]] = field(default_factory=list)
 
-    def load(self, instance: int, late: int = 0) -> InstanceLoad:
-        pairs = self.compared + self.inner
-        return InstanceLoad(instance, self.rows, pairs, self.matches, late)
+    def load(self, instance: int) -> InstanceLoad:
+        return InstanceLoad(instance, self.rows, self.compared + self.inner, self.matches)
 
     def figures(self) -> dict[str, Any]:
         return {

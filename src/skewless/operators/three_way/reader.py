@@ -133,14 +133,12 @@ class SegmentReader:
             if len(mine):
                 yield _bound(stream, rows, mine)
 
-    def late_rows(self, stream: int) -> int:
-        """How many new rows of a stream came too late."""
+    def new_times(self, stream: int) -> Iterator[tuple[Ints, int]]:
+        """The times of new rows of a stream, and from where on they are not too late."""
         side = self._spec.side_name(stream, self._spec.edges_of(stream)[0])
-        return sum(
-            int((self._rows(s).times < s.floor_us).sum())
-            for s in self._segments.new_of(side)
-            if s.time_min_us < s.floor_us
-        )
+        for segment in self._segments.new_of(side):
+            if segment.time_min_us < segment.floor_us:
+                yield self._rows(segment).times, segment.floor_us
 
 
 def _bound(stream: int, rows: Rows, mine: Ints) -> Bound:

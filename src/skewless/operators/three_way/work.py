@@ -89,14 +89,15 @@ class ThreeWork(ABC):
         yield from self.results(join)
         for kind, rows in join.packs:
             instance.write(kind.side, rows, PACKS)
-        tally, late = join.tally, 0
+        tally = join.tally
         if self.emits and instance.number == 0:
-            late = sum(reader.late_rows(stream) for stream in STREAMS)
+            for stream in STREAMS:
+                for times, floor_us in reader.new_times(stream):
+                    instance.note_late(times, floor_us)
         instance.load = InstanceLoad(
             instance.number,
             rows=tally.rows,
             pairs=sum(tally.candidates.values()),
             matches=tally.matches,
-            late=late,
         )
         instance.detail = {"shipped": tally.shipped, "hops": [list(met) for met in tally.hops()]}

@@ -48,7 +48,6 @@ class _Tally:
     matches: int = 0
     isolated_rows: int = 0
     isolated_pairs: int = 0
-    late: int = 0
 
 
 class _Found:
@@ -113,7 +112,6 @@ class InstanceJoin:
             rows=tally.rows,
             pairs=tally.pairs,
             matches=tally.matches,
-            late=tally.late,
             time_ms=self._clock.spent_ms(),
             isolated_rows=tally.isolated_rows,
             isolated_pairs=tally.isolated_pairs,
@@ -317,14 +315,12 @@ class InstanceJoin:
         for segment in (r.segment for r in self._plan.new_of(side)):
             if segment.time_min_us < segment.floor_us:
                 rows = self._instance.rows(segment)
-                late = rows.times < segment.floor_us
                 for unit in units:
                     begin, end = bounds(rows.hashes, unit.hash_min, unit.hash_max)
-                    self._tally.late += int(late[begin:end].sum())
+                    self._instance.note_late(rows.times[begin:end], segment.floor_us)
         if self._instance.number == 0:
             for segment in (r.segment for r in self._plan.new_of(keyless(side))):
-                rows = self._instance.rows(segment)
-                self._tally.late += int((rows.times < segment.floor_us).sum())
+                self._instance.note_late(self._instance.rows(segment).times, segment.floor_us)
 
     def _note_rows(self, side: Side) -> None:
         """Tell how much of a side lies, and arrives, in the units of this instance, where no pairs

@@ -25,7 +25,7 @@ from skewless.placement.grouping import Grouping
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Source
-from skewless.spark.arguments.times import check_null_times, parse_lates
+from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
 from skewless.spark.result import BELOW, Result, sizes
 from skewless.strategies import choose_strategy
 
@@ -133,10 +133,9 @@ def _parse_times(
     if size_us > SLIDES_MAX * slide_us:
         accepted = f"(size, slide) such that a row is in at most {SLIDES_MAX} windows"
         raise ArgumentError("window", window, accepted)
-    if time is None:
-        raise ArgumentError("time", time, "the event-time column, as there is a `window`")
-    [late_us] = parse_lates(late, [this])
-    return Window(size_us, slide_us), late_us, this.time_index(time, "time")
+    times = parse_times([this], time, {})
+    [late_us] = parse_lates(late, [this], times)
+    return Window(size_us, slide_us), late_us, times[0]
 
 
 def _parse_aggs(this: columns.Input, aggs: object) -> Parsed:

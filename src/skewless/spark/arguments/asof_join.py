@@ -95,8 +95,8 @@ def asof_join(
     exact = _parse_exact(allow_exact_matches, tolerance, tolerance_us)
     conditions = _parse_on(on)
     older = {"left_time": left_time, "right_time": right_time}
-    times = parse_times(inputs, time, older, needed="the event-time column")
-    left_side, right_side = join_sides(inputs, conditions, times, parse_lates(late, inputs))
+    times = parse_times(inputs, time, older)
+    left_side, right_side = join_sides(inputs, conditions, times, parse_lates(late, inputs, times))
     merged = merged_keys([(0, 1, condition) for condition in conditions])
     named = named_columns(inputs, suffixes, SUFFIXES, merged)
     output = tuple(OutputColumn(SIDES[c.input], c.index, c.name) for c in named)

@@ -19,6 +19,7 @@ from skewless.conditions import Band
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.result import Result
+from skewless.spark.watermarks import Watermark, watermarks_of
 
 DAY_US = 86_400_000_000
 BAND_WIDTH_MAX = 1 << 61
@@ -44,6 +45,8 @@ class Input:
         if isinstance(source, Result) and source.refused_below is not None:
             raise ArgumentError(argument, source, source.refused_below)
         self.fields = source.schema.fields
+        # A result has its own way of following watermarks.
+        self.watermarks = [] if self.is_result else watermarks_of(source.schema)
         self.names = [f.name for f in self.fields]
         lowered = [n.lower() for n in self.names]
         twice = sorted({n for n in self.names if lowered.count(n.lower()) > 1})
@@ -96,6 +99,10 @@ class Input:
             )
             raise ColumnError(argument, self.described(index), accepted)
         return index
+
+    def watermark(self, index: int) -> Watermark | None:
+        """What Spark knows of the watermark of a column."""
+        return next((mark for mark in self.watermarks if mark.column == self.names[index]), None)
 
     def _with_watermark(self) -> tuple[str, ...]:
         return self.source.event_times.columns if isinstance(self.source, Result) else ()

@@ -12,7 +12,7 @@ from skewless.spark.arguments import columns
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Source
 from skewless.spark.arguments.naming import named_columns, struct_of
-from skewless.spark.arguments.times import check_null_times, parse_lates
+from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
 from skewless.spark.result import RowsResult, sizes
 
 
@@ -20,7 +20,7 @@ def deduplicate(
     df: Source,
     by: str | Sequence[str],
     *,
-    time: str,
+    time: str | None = None,
     within: Duration,
     late: Duration | None = None,
     instances: int | None = None,
@@ -57,8 +57,9 @@ def deduplicate(
     drop_null_times = check_null_times(on_null_time)
     [this] = inputs = columns.inputs_of(df=df)
     keys = [KeyColumn(i, this.type_of(i)) for i in parse_by(this, by)]
-    [late_us] = parse_lates(late, inputs)
-    side = columns.side_spec(this, keys, (), this.time_index(time, "time"), late_us)
+    times = parse_times(inputs, time, {})
+    [late_us] = parse_lates(late, inputs, times)
+    side = columns.side_spec(this, keys, (), times[0], late_us)
     spec = DeduplicateSpec(side, parse_duration_us(within, "within"), drop_null_times)
     count = sizes(instances=instances)["instances"]
 

@@ -11,8 +11,7 @@ from pyspark.sql.types import StructField, StructType
 
 from skewless import expressions
 from skewless.arrays.keys import hash_of_value
-from skewless.arrays.types import SIDES, SideSpec
-from skewless.conditions import UNBOUNDED
+from skewless.arrays.types import FAR_US, SIDES, SideSpec
 from skewless.errors import ArgumentError
 from skewless.operators.join_type import INNER, JOIN_TYPES, JoinType, join_type
 from skewless.operators.pair import JoinSpec, OutputColumn
@@ -24,13 +23,15 @@ from skewless.spark.arguments.kinds import (
     Auto,
     Condition,
     ErrorOrDrop,
+    HalfOpen,
     Late,
     On,
     Source,
-    Within,
 )
 from skewless.spark.arguments.naming import Named, merged_keys, named_columns, struct_of
 from skewless.spark.arguments.times import (
+    ANY_TIMES,
+    HALF_OPEN_FORMS,
     check_null_times,
     parse_bounds,
     parse_lates,
@@ -61,7 +62,7 @@ def join(
     time: str | Sequence[str] | None = None,
     left_time: str | None = None,
     right_time: str | None = None,
-    within: Within,
+    within: HalfOpen,
     late: Late | None = None,
     how: How = "inner",
     condition: Condition | None = None,
@@ -129,13 +130,13 @@ def join(
     """
     drop_null_times = check_null_times(on_null_time)
     inputs = columns.inputs_of(left=left, right=right)
-    joined = _parse_how(how, within, is_stream=bool(left.isStreaming))
+    bounds = parse_bounds(within, HALF_OPEN_FORMS, half_open=True)
+    joined = _parse_how(how, bounds, is_stream=bool(left.isStreaming))
     conditions = columns.parse_on(on)
     named = _named(inputs, conditions, suffixes, joined)
-    bounds = parse_bounds(within)
-    unbounded, older = within is UNBOUNDED, {"left_time": left_time, "right_time": right_time}
+    unbounded, older = bounds == ANY_TIMES, {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older, unbounded=unbounded)
-    lates = parse_lates(late, inputs, unbounded=unbounded)
+    lates = parse_lates(late, inputs, times, unbounded=unbounded)
     left_side, right_side = join_sides(inputs, conditions, times, lates)
     output = tuple(_output_column(c, left_side, right_side) for c in named)
     pairs = None if condition is None else _pair_condition(condition, inputs, conditions, suffixes)
@@ -168,16 +169,20 @@ def _pair_condition(
     return PairCondition(found, tuple((SIDES[c.input], c.index) for c in named))
 
 
-def _parse_how(how: object, within: object, *, is_stream: bool) -> JoinType:
+def _parse_how(how: object, bounds: tuple[int, int], *, is_stream: bool) -> JoinType:
     found = join_type(how) if isinstance(how, str) else None
     if found is None:
         raise ArgumentError("how", how, f"one of: {', '.join(map(repr, JOIN_TYPES))}")
-    if found.unmatched and within is UNBOUNDED and is_stream:
-        accepted = (
-            "'inner' or a semi join with within=sk.UNBOUNDED: as long as a partner may come at any "
-            "time, no row of a stream is certain to have none. Give a bound"
-        )
-        raise ArgumentError("how", how, accepted)
+    ends = {"left": ("upper", bounds[1]), "right": ("lower", bounds[0])}
+    for side in found.unmatched if is_stream else ():
+        end, bound_us = ends[side]
+        if abs(bound_us) >= FAR_US:
+            accepted = (
+                f"'inner' or a semi join where `within` has no {end} bound: as long as a partner "
+                f"may come at any time, no row of a stream is certain to have none. Rows of "
+                f"`{side}` need a bound, (lower, upper), with {end} not sk.UNBOUNDED"
+            )
+            raise ArgumentError("how", how, accepted)
     return found
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from skewless.conditions import UNBOUNDED, Band, Comparison, Equal
+from skewless.conditions import Band, Comparison, Equal
 from skewless.errors import ArgumentError
 from skewless.operators.pair import JoinSpec
 from skewless.operators.three_way.operator import ThreeWayOperator
@@ -21,6 +21,7 @@ from skewless.spark.arguments import columns
 from skewless.spark.arguments.kinds import Auto, Condition, ErrorOrDrop, Late, Source, Within
 from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
 from skewless.spark.arguments.times import (
+    ANY_TIMES,
     BOUND_FORMS,
     check_null_times,
     parse_bounds,
@@ -31,7 +32,6 @@ from skewless.spark.result import RowsResult, sizes
 from skewless.strategies import choose_strategy
 
 SUFFIXES = ("_r", "_s", "_t")
-ANY_TIMES = parse_bounds(UNBOUNDED)
 PER_PAIR = f'{BOUND_FORMS}; or one per pair, such as {{"rs": "1 minute", "st": "5 minutes"}}'
 ON_FORM = (
     'conditions between two inputs each, such as [sk.equal("r.k", "s.k"), sk.band("s.x", "t.x", 5)]'
@@ -111,7 +111,7 @@ def join3(
     bounded = sum(bound != ANY_TIMES for bound in bounds.values())
     when = parse_times(inputs, time, {"times": times}, unbounded=not bounded)
     # Two bounded pairs bound all three times. With fewer of them nothing expires.
-    lates = parse_lates(late, inputs, unbounded=bounded < 2)
+    lates = parse_lates(late, inputs, when, unbounded=bounded < 2)
     streams = (
         Stream(inputs[0].plain_schema, when[0], lates[0]),
         Stream(inputs[1].plain_schema, when[1], lates[1]),

@@ -15,6 +15,7 @@ Source = DataFrame | Result
 Duration = str | timedelta
 Bound = Duration | tuple[Duration, Duration]
 Within = Bound | Unbounded
+HalfOpen = Within | tuple[Duration, Unbounded] | tuple[Unbounded, Duration]
 Late = Duration | Sequence[Duration | None]
 On = str | tuple[str, str] | Band | Sequence[str | tuple[str, str] | Band]
 Time = str | Sequence[str]

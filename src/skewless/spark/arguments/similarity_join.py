@@ -179,7 +179,7 @@ def _sides(
         {"left_time": left_time} if alone else {"left_time": left_time, "right_time": right_time}
     )
     at = parse_times(inputs, time, older, unbounded=within is UNBOUNDED)
-    lates = parse_lates(late, inputs, unbounded=within is UNBOUNDED)
+    lates = parse_lates(late, inputs, at, unbounded=within is UNBOUNDED)
     return [
         VectorSide(this.plain_schema, compared[i], at[i], lates[i]) for i, this in enumerate(inputs)
     ]

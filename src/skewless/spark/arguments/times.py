@@ -8,42 +8,90 @@ from datetime import timedelta
 from skewless.arrays.types import FAR_US
 from skewless.conditions import UNBOUNDED
 from skewless.durations import parse_duration_us
-from skewless.errors import ArgumentError
+from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.arguments.columns import Input
+from skewless.spark.watermarks import Watermark
 
+ANY_TIMES = (-FAR_US, FAR_US)
 NULL_TIMES = ("error", "drop")
 DURATION = "a duration such as '10 minutes' or a timedelta"
 BOUND_FORMS = f"{DURATION}, (lower, upper) or sk.UNBOUNDED"
+HALF_OPEN_FORMS = f"{BOUND_FORMS}, or (lower, sk.UNBOUNDED) or (sk.UNBOUNDED, upper)"
 
 
-def parse_bounds(within: object, accepted: str = BOUND_FORMS) -> tuple[int, int]:
+def parse_bounds(
+    within: object, accepted: str = BOUND_FORMS, *, half_open: bool = False
+) -> tuple[int, int]:
     """``"1 minute"``, either way, ``(lower, upper)``, or any times at all. `accepted` is said of
-    anything else."""
+    anything else. Where bounds may be `half_open`, one of a pair can be UNBOUNDED."""
     if within is UNBOUNDED:
-        return -FAR_US, FAR_US
+        return ANY_TIMES
     if isinstance(within, str | timedelta):
         bound = parse_duration_us(within, "within")
         return -bound, bound
     if not isinstance(within, tuple | list) or len(within) != 2:
         raise ArgumentError("within", within, accepted)
-    lower, upper = (parse_duration_us(w, "within", allow_negative=True) for w in within)
+    if UNBOUNDED in within and not half_open:
+        raise ArgumentError("within", within, f"{accepted}; half-open bounds are for `sk.join`")
+    lower, upper = (
+        far if w is UNBOUNDED else parse_duration_us(w, "within", allow_negative=True)
+        for w, far in zip(within, (-FAR_US, FAR_US), strict=True)
+    )
     if lower > upper:
         raise ArgumentError("within", within, "(lower, upper) with lower <= upper")
     return lower, upper
 
 
-def parse_lates(late: object, inputs: Sequence[Input], *, unbounded: bool = False) -> list[int]:
-    """One delay for all streams among the inputs, or one for each input. A result of another
+def parse_lates(
+    late: object,
+    inputs: Sequence[Input],
+    times: Sequence[int | None],
+    *,
+    unbounded: bool = False,
+) -> list[int]:
+    """One delay for all streams among the inputs, or one for each input; what is not given is that
+    of the watermark that Spark knows for the input's event time, if it does. A result of another
     operator brings its watermark along: nothing in it is late, so it has no delay of its own.
     Unless they are given, nothing is late where times are `unbounded`."""
+    delays = _given_lates(late, inputs)
     default = FAR_US if unbounded else 0
+    found = []
+    for this, index, given_us in zip(inputs, times, delays, strict=True):
+        mark = None if index is None else this.watermark(index)
+        if given_us is None:
+            if mark is None and not unbounded:
+                _refuse_windows(this)
+            found.append(default if mark is None or unbounded else mark.delay_us)
+            continue
+        if mark is not None and mark.delay_us != given_us:
+            accepted = f"{mark.delay!r} for `{this.argument}`, or left out: {mark} says so"
+            raise ArgumentError("late", late, accepted)
+        found.append(given_us)
+    return found
+
+
+def _refuse_windows(this: Input) -> None:
+    """The delay of windows cannot be taken: how long they are is not known here, and the latest of
+    them ends up to its length after the latest row."""
+    for mark in this.watermarks:
+        if mark.is_window:
+            accepted = (
+                f"given for `{this.argument}`, whose watermark is that of the window "
+                f"{mark.column!r}: its delay, {mark.delay}, and the length of a window if rows are "
+                'to be as late as Spark lets them be; "0 seconds" for the results of an aggregation'
+            )
+            raise ArgumentError("late", None, accepted)
+
+
+def _given_lates(late: object, inputs: Sequence[Input]) -> list[int | None]:
+    """The delay of each input as the user gives it."""
     if late is None:
-        return [default] * len(inputs)
+        return [None] * len(inputs)
     if isinstance(late, str | timedelta):
         if all(this.is_result for this in inputs):
             raise ArgumentError("late", late, f"left out: {_none_for(inputs[0])}")
         delay = parse_duration_us(late, "late")
-        return [default if this.is_result else delay for this in inputs]
+        return [None if this.is_result else delay for this in inputs]
     if not isinstance(late, tuple | list) or len(late) != len(inputs) or len(inputs) == 1:
         names = ", ".join(this.argument for this in inputs)
         each = f", or one for each input: ({names})" if len(inputs) > 1 else ""
@@ -51,7 +99,7 @@ def parse_lates(late: object, inputs: Sequence[Input], *, unbounded: bool = Fals
     for this, one in zip(inputs, late, strict=True):
         if this.is_result and one is not None:
             raise ArgumentError("late", late, _none_for(this))
-    return [default if one is None else parse_duration_us(one, "late") for one in late]
+    return [None if one is None else parse_duration_us(one, "late") for one in late]
 
 
 def _none_for(this: Input) -> str:
@@ -67,19 +115,15 @@ def parse_times(
     older: Mapping[str, object],
     *,
     unbounded: bool = False,
-    needed: str = "the event-time column (only within=sk.UNBOUNDED can do without)",
 ) -> list[int | None]:
     """The numbers of the event-time columns, all of one type. They are named by `time`, one name
-    for all inputs or one each, or by the `older` arguments. Only where times are `unbounded` there
-    need be none."""
+    for all inputs or one each, or by the `older` arguments, or else by `withWatermark`. Only where
+    times are `unbounded` there need be none."""
     names = _time_names(inputs, time, older)
     if unbounded and all(name is None for _, name in names):
         return [None] * len(inputs)
-    for argument, name in names:
-        if name is None:
-            raise ArgumentError(argument, name, needed)
     found = [
-        this.time_index(name, argument)
+        _time_index(this, argument, name)
         for this, (argument, name) in zip(inputs, names, strict=True)
     ]
     kinds = {str(this.type_of(i)) for this, i in zip(inputs, found, strict=True)}
@@ -90,6 +134,33 @@ def parse_times(
         joined = (" and " if len(described) == 2 else ", ").join(described)
         raise ArgumentError(last, joined, f"{same}; cast one of them")
     return list(found)
+
+
+def _time_index(this: Input, argument: str, name: object) -> int:
+    """The event-time column of an input: the one that is named, which must be that of a watermark
+    that Spark knows, if it knows one; or else that."""
+    marks = [mark for mark in this.watermarks if not mark.is_window]
+    if name is None:
+        return this.time_index(_only_column(this, argument, marks), argument)
+    index = this.time_index(name, argument)
+    if marks and this.names[index] not in [mark.column for mark in marks]:
+        accepted = (
+            f"{' or '.join(repr(mark.column) for mark in marks)}, as {marks[0]} of "
+            f"`{this.argument}` says. To go by another time, take the watermark off: "
+            f'.withMetadata("{marks[0].column}", {{}})'
+        )
+        raise ColumnError(argument, this.described(index), accepted)
+    return index
+
+
+def _only_column(this: Input, argument: str, marks: Sequence[Watermark]) -> str:
+    if len(marks) == 1:
+        return marks[0].column
+    accepted = f"the event-time column of `{this.argument}`, as no watermark of it tells"
+    if marks:
+        several = ", ".join(mark.column for mark in marks)
+        accepted = f"one of the columns of `{this.argument}` that have a watermark: {several}"
+    raise ArgumentError(argument, None, accepted)
 
 
 def _time_names(

@@ -86,7 +86,7 @@ class InstanceForming:
     def __init__(self, work: FormWork, instance: Instance) -> None:
         self._work, self._spec, self._instance = work, work.spec, instance
         self._parts: dict[str, list[Rows]] = {}
-        self._distances = self._late = 0
+        self._distances = 0
 
     def run(self) -> None:
         """Form the worksets of all partitions, store rows in them, and tell."""
@@ -105,7 +105,7 @@ class InstanceForming:
         every = Worksets.joined(formed)
         alive = None if every is None else every.needed(*work.keep_sets_after_us)
         gone = np.setdiff1d(every.ids, alive.ids) if every and alive is not None else NOBODY
-        instance.load = InstanceLoad(instance.number, late=self._late)
+        instance.load = InstanceLoad(instance.number)
         instance.detail = {
             "memberships": sum(s.rows for s in instance.written),
             "workset_distances": self._distances,
@@ -158,7 +158,7 @@ class InstanceForming:
             begin, end = (int(np.searchsorted(rows.hashes, identity, s)) for s in ("left", "right"))
             counts = rows.times[begin:end] >= floor_us
             if role == INNER:
-                self._late += int((~counts).sum())
+                self._instance.note_late(rows.times[begin:end], floor_us)
             taken = begin + np.flatnonzero(counts)
             if len(taken):
                 vector = self._spec.side(input_of(segment)).vector

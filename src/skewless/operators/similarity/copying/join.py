@@ -41,8 +41,9 @@ class OwnedWork:
         yield from join.results()
         instance.clock.stop()
         tally = join.meetings.tally
-        late = join.late_rows() if instance.number == 0 else 0
-        instance.load = tally.load(instance.number, late)
+        if instance.number == 0:
+            join.note_late()
+        instance.load = tally.load(instance.number)
         instance.detail = tally.figures() | {"sets": join.sets()}
 
 
@@ -137,11 +138,12 @@ class OwnedJoin:
             rows, rows.hashes[mine], rows.times[mine], points, from_center, -FAR_US, number, mine
         )
 
-    def late_rows(self) -> int:
+    def note_late(self) -> None:
         """New rows that came too late, and were not left out by an earlier step."""
         some = [s for s in self._work.new if s.time_min_us < s.floor_us]
-        home = [s for s in some if s.side == named(input_of(s), self._work.members.home)]
-        return sum(int((self._instance.rows(s).times < s.floor_us).sum()) for s in home)
+        for segment in some:
+            if segment.side == named(input_of(segment), self._work.members.home):
+                self._instance.note_late(self._instance.rows(segment).times, segment.floor_us)
 
     def sets(self) -> list[tuple[int, int, int]]:
         """The sets in which rows met: (id, pairs, rows that are stored there)."""

@@ -127,17 +127,16 @@ class PartitionWork:
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
         space = read_space(instance.folder, self.centroids)
         counted = {"sent": 0, "space_distances": 0}
-        late = 0
         for segment in self.aside:
             rows = instance.rows(segment)
             begin, end = (len(rows) * (instance.number + i) // instance.instances for i in (0, 1))
             mine = rows.slice(begin, end)
             kept = mine.at_or_after(self.floor_us)
-            late += len(mine) - len(kept)
+            instance.note_late(mine.times, self.floor_us)
             if len(kept):
                 found = self._partitioned(instance, segment, kept, space)
                 counted = {name: n + found.counted[name] for name, n in counted.items()}
-        instance.load = InstanceLoad(instance.number, late=late)
+        instance.load = InstanceLoad(instance.number)
         instance.detail = dict(counted)
         return iter(())
 

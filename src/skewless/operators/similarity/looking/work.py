@@ -37,8 +37,9 @@ class LookingWork:
         yield from join.results()
         instance.clock.stop()
         tally = join.meetings.tally
-        late = join.late_rows() if instance.number == 0 else 0
-        instance.load, instance.detail = tally.load(instance.number, late), tally.figures()
+        if instance.number == 0:
+            join.note_late()
+        instance.load, instance.detail = tally.load(instance.number), tally.figures()
 
 
 class HomeMeetings(Meetings):
@@ -71,9 +72,10 @@ class InstanceJoin:
         self.meetings = HomeMeetings(work.spec, counts_inner=work.strategy.counts_inner)
         self._runs: dict[int, Run] = {}
 
-    def late_rows(self) -> int:
-        some = [s for s in self._work.new if s.time_min_us < s.floor_us]
-        return sum(int((self._instance.rows(s).times < s.floor_us).sum()) for s in some)
+    def note_late(self) -> None:
+        for segment in self._work.new:
+            if segment.time_min_us < segment.floor_us:
+                self._instance.note_late(self._instance.rows(segment).times, segment.floor_us)
 
     def results(self) -> Iterator[pa.RecordBatch]:
         """Pairs that are alike: old rows with new ones, and new ones with one another. Files are
