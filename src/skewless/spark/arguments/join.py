@@ -6,9 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
-
 from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import SIDES, SideSpec
 from skewless.conditions import UNBOUNDED
@@ -23,8 +20,10 @@ from skewless.spark.arguments.kinds import (
     Condition,
     ErrorOrDrop,
     Late,
+    Name,
     On,
     Source,
+    Time,
     Within,
 )
 from skewless.spark.arguments.naming import Named, merged_keys, named_columns, struct_of
@@ -55,9 +54,9 @@ def join(
     right: Source,
     on: On,
     *,
-    time: str | Sequence[str] | None = None,
-    left_time: str | None = None,
-    right_time: str | None = None,
+    time: Time | None = None,
+    left_time: Name | None = None,
+    right_time: Name | None = None,
     within: Within,
     late: Late | None = None,
     how: How = "inner",
@@ -78,7 +77,11 @@ def join(
         which are then part of the same query.
     on
         ``"k"``, ``["k1", "k2"]``, ``[("left_k", "right_k")]``, ``sk.band("lx", "rx", width)``, or a
-        list of these.
+        list of these. ``sk.equal("left_k", "right_k", null_safe=True)``: a null equals a null. As
+        in PySpark, ``(left["a"] == right["b"]) & left["c"].eqNullSafe(right["d"])`` and
+        ``left["a"]`` for a name. Keys are compared as Spark compares them: an int with a double, a
+        date with a timestamp, a string with a number, structs and arrays. What cannot be cast stops
+        the query, or is null, as Spark's settings (ANSI) say.
     time
         The event-time column: one name for both inputs, or ``("ordered_at", "seen_at")``. With
         ``within=sk.UNBOUNDED`` it may be left out.
@@ -121,14 +124,14 @@ def join(
     drop_null_times = check_null_times(on_null_time)
     inputs = columns.inputs_of(left=left, right=right)
     joined = _parse_how(how, within, is_stream=bool(left.isStreaming))
-    conditions = columns.parse_on(on)
+    conditions = columns.parse_on(on, *inputs)
     named = _named(inputs, conditions, suffixes, joined)
     bounds = parse_bounds(within)
     unbounded, older = within is UNBOUNDED, {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older, unbounded=unbounded)
     lates = parse_lates(late, inputs, unbounded=unbounded)
     left_side, right_side = _sides(inputs, conditions, times, lates)
-    output = tuple(_output_column(c, left_side, right_side) for c in named)
+    output = tuple(map(_output_column, named))
     spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined)
     given = sizes(instances=instances, slots=slots)
     chosen = _parse_strategy(strategy, balance, spec, instances)
@@ -139,7 +142,8 @@ def join(
         return JoinOperator(spec, chosen, count, given["slots"] or min(default, SLOTS_MAX))
 
     taken = tuple(this.every_column for this in inputs)
-    matches = Joined((left, right), taken, make, _struct(inputs, named, output))
+    sources = tuple(this.source for this in inputs)
+    matches = Joined(sources, taken, make, struct_of(inputs, named))
     return matches if where is None else matches.where(where)
 
 
@@ -171,45 +175,34 @@ def _named(
     found = named_columns(inputs, suffixes, SUFFIXES, merged)
     if not how.unmatched or how.unmatched == ("left",):
         return found
-    return tuple(_of_right(c, inputs[1], merged, how) for c in found)
+    return tuple(_of_right(c, inputs, merged, how) for c in found)
 
 
 def _of_right(
-    column: Named, right: columns.Input, merged: Collection[tuple[int, str]], how: JoinType
+    column: Named,
+    inputs: Sequence[columns.Input],
+    merged: Collection[tuple[int, str]],
+    how: JoinType,
 ) -> Named:
     if column.input == 1 or (1, column.name.lower()) not in merged:
         return column
+    left, right = inputs
     index = right.index(column.name, "on")
     if how.is_always_there("right"):
         return Named(1, index, column.name)
-    return Named(0, column.index, column.name, other=index)
+    of_left, of_right, kind = columns.merged(left, column.index, right, index)
+    return Named(0, of_left, column.name, of_right, kind)
 
 
-def _output_column(column: Named, left: SideSpec, right: SideSpec) -> OutputColumn:
-    side, kind = SIDES[column.input], None
-    if column.other is not None:
-        kinds = [left.schema.field(column.index).type, right.schema.field(column.other).type]
-        if kinds[0] != kinds[1]:
-            kind = next(k.type for k in left.keys if k.index == column.index)
-    return OutputColumn(side, column.index, column.name, column.other, kind)
+def _output_column(column: Named) -> OutputColumn:
+    kind = None if column.type is None else columns.arrow_type(column.type)
+    return OutputColumn(SIDES[column.input], column.index, column.name, column.other, kind)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Joined(Result):
     """A join that is described but not running: write it with `writeStream`, or, when the inputs
     are static, take the result with `dataframe`."""
-
-
-def _struct(
-    inputs: Sequence[columns.Input], named: Sequence[Named], output: Sequence[OutputColumn]
-) -> StructType:
-    """The columns in Spark's types."""
-    return StructType(
-        [
-            field if column.type is None else StructField(field.name, from_arrow_type(column.type))
-            for field, column in zip(struct_of(inputs, named).fields, output, strict=True)
-        ]
-    )
 
 
 def _sides(
