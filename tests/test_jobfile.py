@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skewless.cli.app import run as run_command
-from skewless.conditions import UNBOUNDED, band
+from skewless.conditions import UNBOUNDED, band, equal
 from skewless.errors import ArgumentError, JobFileError
 from skewless.jobfile import Job, lines, load_job, section
 from skewless.jobfile.lines import key_lines, line_of

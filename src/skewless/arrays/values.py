@@ -122,17 +122,18 @@ def some_value(kind: pa.DataType) -> pa.Scalar:
 # Values that may be null or hold others ---------------------------------------------------------
 
 
-def fold(hashes: UInts, column: pa.Array, kind: pa.DataType) -> None:
-    """Fold a value per row, which may be null, into the hashes, in place."""
+def fold(hashes: UInts, column: pa.Array, kind: pa.DataType, depth: int = 0) -> None:
+    """Fold a value per row, which may be null, into the hashes, in place. How deep it lies tells a
+    null from one that holds nothing but a null."""
     missing = _missing(column)
     before = hashes[missing]
     if pt.is_struct(kind):
         for child, field in zip(column.flatten(), kind, strict=True):
-            fold(hashes, child, field.type)
+            fold(hashes, child, field.type, depth + 1)
     elif is_nested(kind):
         values, starts, ends = _elements(column)
         elements = np.zeros(len(values), np.uint64)
-        fold(elements, values, kind.value_type)
+        fold(elements, values, kind.value_type, depth + 1)
         mix_lists(hashes, frozen(starts), frozen(ends), frozen(elements))
     elif is_bytes(kind):
         mix_bytes(hashes, *_bytes_of(_filled(column), kind))
@@ -140,7 +141,7 @@ def fold(hashes: UInts, column: pa.Array, kind: pa.DataType) -> None:
         for word in words(_filled(column), kind):
             mix_words(hashes, frozen(word))
     if len(before):
-        mix_words(before, frozen(np.full(len(before), NULL_WORD)))
+        mix_words(before, frozen(np.full(len(before), NULL_WORD + np.uint64(depth))))
         hashes[missing] = before
 
 
