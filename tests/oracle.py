@@ -55,6 +55,11 @@ class Question:
     late: tuple[int, int] | None = None
     how: str = "inner"
     pairs: PairForm | None = None
+    null_safe: tuple[tuple[int, int], ...] = ()  # of the equal ones, those in which null is a value
+
+    @property
+    def strict(self) -> list[tuple[int, int]]:
+        return [pair for pair in self.equal if pair not in self.null_safe]
 
     @property
     def preserved(self) -> tuple[int, ...]:
@@ -115,7 +120,14 @@ def microseconds(moment: datetime) -> int:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality as Spark joins: NaN equals NaN, -0.0 equals 0.0."""
+    """Equality as Spark joins: NaN equals NaN, -0.0 equals 0.0, and so it is in what holds others,
+    where nulls are equal, too. A number is compared with a double as its nearest double."""
+    if isinstance(a, list) and isinstance(b, list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict) and isinstance(b, dict):
+        return all(same(x, y) for x, y in zip(a.values(), b.values(), strict=True))
+    if isinstance(a, float) != isinstance(b, float) and None not in (a, b):
+        a, b = float(a), float(b)
     both_nan = isinstance(a, float) and isinstance(b, float) and math.isnan(a) and math.isnan(b)
     return both_nan or bool(a == b)
 
@@ -139,7 +151,7 @@ class _Side:
 
     def __init__(self, question: Question, side: int) -> None:
         self.preserved = side in question.preserved
-        self.keys = [pair[side] for pair in question.equal]
+        self.keys = [pair[side] for pair in question.strict]
         self.bands = [near[side] for near in question.near]
         self.time = None if question.times is None else question.times[side]
         self.late = None if question.late is None else question.late[side]
@@ -346,7 +358,7 @@ def _views_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema], batches
         f"marks_after AS ({_marks_sql(question, 'CURRENT ROW')})",
     ]
     for side, name in enumerate("lr"):
-        needed = [pair[side] for pair in (*question.equal, *question.near)]
+        needed = [pair[side] for pair in (*question.strict, *question.near)]
         needed += [] if question.times is None else [question.times[side]]
         good = [f"c{i} IS NOT NULL" for i in needed]
         good += [
@@ -360,7 +372,8 @@ def _views_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema], batches
             "coalesce(t < mark, false) AS late "
             f"FROM {name} LEFT JOIN marks USING (b) WHERE {timed})"
         )
-        views.append(f"{name}_good AS (SELECT * FROM {name}_timed WHERE {' AND '.join(good)})")
+        wanted = " AND ".join(good) or "true"
+        views.append(f"{name}_good AS (SELECT * FROM {name}_timed WHERE {wanted})")
     return f"WITH {', '.join(views)}"
 
 
@@ -379,7 +392,8 @@ def _marks_sql(question: Question, until: str) -> str:
 
 
 def _condition_sql(question: Question, schemas: tuple[pa.Schema, pa.Schema]) -> str:
-    conditions = [f"a.c{i} = b.c{j}" for i, j in question.equal]
+    conditions = [f"a.c{i} = b.c{j}" for i, j in question.strict]
+    conditions += [f"a.c{i} IS NOT DISTINCT FROM b.c{j}" for i, j in question.null_safe]
     for i, j, width in question.near:
         kinds = schemas[0].field(i).type, schemas[1].field(j).type
         conditions.append(_near_sql(f"a.c{i}", f"b.c{j}", kinds, width))

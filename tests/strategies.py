@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -55,7 +55,7 @@ def examples(count: int) -> Callable[[Any], Any]:
 @dataclass(frozen=True)
 class Condition:
     """A pair of columns that is compared: their types, the type they are compared in, the values
-    that occur, and the width if it is a band."""
+    that occur, the width if it is a band, and whether null is a value like any other."""
 
     name: str
     left: pa.DataType
@@ -64,6 +64,7 @@ class Condition:
     left_pool: tuple[Any, ...]
     right_pool: tuple[Any, ...]
     width: int | float | Decimal | None = None
+    null_safe: bool = False
 
     def __repr__(self) -> str:
         return self.name
@@ -91,6 +92,11 @@ FLOATS = (1.5, NAN, OTHER_NAN, -0.0, 0.0, INF, -INF, 0.1, 1e300, 5e-324)
 TEXTS = ("a", "", "ab", "b", "ä", "a" * 8, "a" * 9, "x" * 40)
 DAYS = tuple(date(2024, 2, 28) + timedelta(days=d) for d in (0, 1, 2, 3, -400))
 
+POINT = pa.struct([("x", pa.float64()), ("of", pa.list_(pa.int32()))])
+POINTS = tuple(
+    {"x": x, "of": of} for x in (1.5, None, NAN, -0.0, 0.0) for of in ([1, None], None, [])
+)
+
 EQUALITIES = (
     _of_one_type("int64", pa.int64(), *INTS),
     Condition("int32 = int64", pa.int32(), pa.int64(), pa.int64(), (7, 0, -1, 8), INTS),
@@ -115,7 +121,21 @@ EQUALITIES = (
               (1, 0, -3, 2**62), _decimals("1", "1.01", "0.00", "-3")),
     _of_one_type("decimal(38,18)", pa.decimal128(38, 18),
                  *_decimals("1", "-1", "18446744073709551616", "18446744073709551617.5")),
+    Condition("int64 = double", pa.int64(), pa.float64(), pa.float64(),
+              (7, 0, 2**53, 2**53 + 1, 2**63 - 1), (7.0, -0.0, 2.0**53, 2.0**63, NAN)),
+    Condition("decimal = double", pa.decimal128(10, 2), pa.float64(), pa.float64(),
+              _decimals("0.10", "1.25", "-3"), (0.1, 1.25, -3.0, NAN)),
+    _of_one_type("struct", POINT, *POINTS),
+    _of_one_type("list", pa.list_(pa.string()), ["a"], [], ["a", None], [None, "a"], ["", "a"]),
+    _of_one_type("list of structs", pa.list_(POINT), [POINTS[0], None], [], [POINTS[0]],
+                 [POINTS[1]], [POINTS[2], POINTS[2]]),
 )  # fmt: skip
+
+NULL_SAFE = (
+    replace(_of_one_type("int64 <=> int64", pa.int64(), *INTS[:4]), null_safe=True),
+    replace(_of_one_type("string <=> string", pa.string(), *TEXTS[:4]), null_safe=True),
+    replace(_of_one_type("struct <=> struct", POINT, *POINTS), null_safe=True),
+)
 
 NEAR_INTS = (10, 11, 9, 13, 0, -1, -3)
 NEAR_FLOATS = (1.0, 0.9, 1.1, -0.0, 0.0, 0.1, NAN, INF, -INF, 1e300, 0.30000000000000004)
@@ -164,10 +184,12 @@ COMPOSITES = (
     (_named("int64 ± 2", of=BANDS), _named("double ± 0.1", of=BANDS)),
     (_named("timestamp ± 3 us", of=BANDS), _named("boolean", of=EQUALITIES),
      _named("decimal ± 0.05", of=BANDS)),
+    (_named("string <=> string", of=NULL_SAFE), _named("int64", of=EQUALITIES)),
+    (_named("int64 <=> int64", of=NULL_SAFE), _named("int64 ± 2", of=BANDS)),
 )  # fmt: skip
 
 ON_FORMS: tuple[tuple[Condition, ...], ...] = (
-    *((condition,) for condition in EQUALITIES + BANDS),
+    *((condition,) for condition in EQUALITIES + NULL_SAFE + BANDS),
     *COMPOSITES,
 )
 
@@ -206,7 +228,8 @@ def spec_of(
         sides.append(
             SideSpec(
                 schema=pa.schema(fields),
-                keys=tuple(KeyColumn(i, c.common) for i, c in numbered if c.width is None),
+                keys=tuple(KeyColumn(i, c.common, c.null_safe) for i, c in numbered
+                           if c.width is None),
                 bands=tuple(BandColumn(i, c.common, c.width) for i, c in numbered
                             if c.width is not None),
                 time=None if question.times is None else question.times[side],
@@ -233,6 +256,7 @@ def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
     numbered = list(enumerate(conditions))
     equal = tuple((i, i) for i, c in numbered if c.width is None)
     near = tuple((i, i, c.width) for i, c in numbered if c.width is not None)
+    null_safe = tuple((i, i) for i, c in numbered if c.null_safe)
     at = len(conditions)
     form = draw(st.sampled_from(WITHIN_FORMS))
     how = draw(st.sampled_from(list(JOIN_TYPES)) | st.just("inner"))
@@ -241,12 +265,12 @@ def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
         how = how.replace("anti", "semi") if "anti" in how else "inner"  # they would wait for ever
     pairs = draw(st.none() | st.sampled_from(list(PAIR_FORMS.values())))
     if form == "timeless":
-        return Question(equal, near, how=how, pairs=pairs)
+        return Question(equal, near, how=how, pairs=pairs, null_safe=null_safe)
     delays = st.integers(0, 6) | st.just(0)
     late: tuple[int, int] | None = (draw(delays), draw(delays))
     if form == "unbounded":
         late = draw(st.sampled_from([late, None]))
-        return Question(equal, near, (at, at), None, late, how, pairs)
+        return Question(equal, near, (at, at), None, late, how, pairs, null_safe)
     a, b = draw(st.integers(0, 6)), draw(st.integers(0, 6))
     within = {
         "both ways": (-a, a),
@@ -256,7 +280,7 @@ def questions(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Question:
         "from on": (b - a, None),
         "up to": (None, b - a),
     }[form]
-    return Question(equal, near, (at, at), within, late, how, pairs)
+    return Question(equal, near, (at, at), within, late, how, pairs, null_safe)
 
 
 def _rows(

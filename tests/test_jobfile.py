@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from skewless.cli.app import run as run_command
-from skewless.conditions import UNBOUNDED, band
+from skewless.conditions import UNBOUNDED, band, equal
 from skewless.errors import ArgumentError, JobFileError
 from skewless.jobfile import Job, lines, load_job, section
 from skewless.jobfile.lines import key_lines, line_of
@@ -99,6 +99,8 @@ def test_the_job_in_the_help_is_a_job(tmp_path: Path) -> None:
         ('{ left = "a", right = "b" }', [("a", "b")]),
         ('[{ left = "x", right = "y", width = 5 }, "k"]', [band("x", "y", 5), "k"]),
         ('{ left = "x", right = "y", width = "5 seconds" }', [band("x", "y", "5 seconds")]),
+        ('{ left = "x", right = "y", null_safe = true }', [equal("x", "y", null_safe=True)]),
+        ('[{ left = "x", right = "y", null_safe = false }]', [("x", "y")]),
     ],
 )
 def test_keys(tmp_path: Path, written: str, meant: list[Any]) -> None:

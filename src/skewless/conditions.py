@@ -46,16 +46,19 @@ def band(left: str, right: str, width: object) -> Band:
 
 @dataclass(frozen=True)
 class Equal(Comparison):
-    """A condition ``left = right`` of a three-way join as the user wrote it; made by `sk.equal`."""
+    """A condition ``left = right``, or ``left <=> right`` if it is `null_safe`, as the user wrote
+    it; made by `sk.equal`."""
 
     left: str
     right: str
+    null_safe: bool = False
 
 
-def equal(left: str, right: str) -> Equal:
-    """Join rows whose columns are equal. In `sk.join3` columns begin with their input.
+def equal(left: str, right: str, *, null_safe: bool = False) -> Equal:
+    """Join rows whose columns are equal. In `sk.join3` columns begin with their input. With
+    `null_safe` a null equals a null, as in Spark's ``<=>``; else it equals nothing.
 
     >>> equal("r.user", "s.user")
-    Equal(left='r.user', right='s.user')
+    Equal(left='r.user', right='s.user', null_safe=False)
     """
-    return Equal(left, right)
+    return Equal(left, right, null_safe)

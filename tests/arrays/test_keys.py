@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from decimal import Decimal, localcontext
 from fractions import Fraction
 from typing import Any
@@ -72,8 +73,11 @@ def test_all_strings_empty() -> None:
 @pytest.mark.parametrize("condition", EQUALITIES, ids=repr)
 def test_exact_are_single_keys_of_64_bits(condition: Condition) -> None:
     side = side_of([condition.left], [condition.common])
-    compared = any(word in condition.name for word in ("string", "binary", "decimal"))
+    words = ("string", "binary", "decimal", "struct", "list")
+    compared = any(word in str(condition.common) for word in words)
     assert keys.is_exact(side) == (not compared)
+    null_safe = replace(side.keys[0], null_safe=True)
+    assert not keys.is_exact(replace(side, keys=(null_safe,)))
     assert not keys.is_exact(side_of([condition.left] * 2, [condition.common] * 2))
     band = BandColumn(0, pa.int64(), 1)
     assert not keys.is_exact(SideSpec(side.schema, side.keys, (band,), None, 0))

@@ -79,6 +79,11 @@ CHANGES = {
 }
 
 
+def test_a_fingerprint_tells_whether_null_is_a_key() -> None:
+    null_safe = replace(SIDE, keys=(KeyColumn(0, pa.int64(), null_safe=True),))
+    assert replace(SPEC, left=null_safe).fingerprint() != SPEC.fingerprint()
+
+
 @pytest.mark.parametrize("fact", CHANGES)
 def test_a_fingerprint_tells_what_must_stay_the_same(fact: str) -> None:
     before, after = SPEC.fingerprint(), CHANGES[fact].fingerprint()

@@ -15,6 +15,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 import skewless as sk
+from skewless.errors import ColumnError
 from tests.spark.support import (
     PATIENCE_S,
     TIMESTAMP,
@@ -172,6 +173,11 @@ PASSENGERS = {
     "char": "cast(a as char(10))",
     "void": "null",
     "binary in a map": "map(a, cast(cast(a as string) as binary))",
+    "variant in an array": "array(parse_json(to_json(struct(a, k))), null)",
+    "collated text": "cast(a as string) collate UTF8_LCASE",
+    "decimal of 38 digits": "cast(a as decimal(38, 18)) / 3",
+    "geometry": "st_geomfromwkb(x'0101000000000000000000F03F0000000000000040')",
+    "odd names": "named_struct('a b', a, 'c.d', array(map(a, named_struct('', k))))",
 }
 
 
@@ -189,6 +195,19 @@ def test_passengers_that_only_spark_makes(
     found = keyed_join(carrying, right.read_static(session)).toDF().collect()
     assert found
     assert all(str(row["load"]) == wanted[row["a"]] for row in found)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind"),
+    [("make_ym_interval(1, k)", "interval year to month"), ("make_interval(1, k)", "interval")],
+)
+def test_what_arrow_cannot_hold_is_refused(
+    spark: SparkSession, tmp_path: Path, expression: str, kind: str
+) -> None:
+    left, right = keyed_pair(tmp_path, batches=1, rows=2)
+    carrying = left.read_static(spark).withColumn("load", F.expr(expression))
+    with pytest.raises(ColumnError, match=rf"`left`.*load \({kind}\)"):
+        keyed_join(carrying, right.read_static(spark))
 
 
 def test_static_inputs(spark: SparkSession, tmp_path: Path) -> None:

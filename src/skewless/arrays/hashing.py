@@ -40,3 +40,13 @@ def mix_bytes(hashes: UInts, offsets: Ints, data: npt.NDArray[np.uint8]) -> None
                 h = _mix(h * np.uint64(0x9E3779B97F4A7C15) ^ word)
                 word, shift = np.uint64(0), np.uint64(0)
         hashes[i] = _mix(h * np.uint64(0x9E3779B97F4A7C15) ^ word)
+
+
+@kernel
+def mix_lists(hashes: UInts, starts: Ints, ends: Ints, elements: UInts) -> None:
+    """Fold a list of hashes per row into the hashes, in place."""
+    for i in range(len(starts)):
+        h = _mix(hashes[i] ^ np.uint64(ends[i] - starts[i]))
+        for j in range(starts[i], ends[i]):
+            h = _mix(h * np.uint64(0x9E3779B97F4A7C15) ^ elements[j])
+        hashes[i] = h

@@ -15,8 +15,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from skewless.arrays.hashing import mix_bytes, mix_words
+from skewless.arrays.hashing import mix_words
 from skewless.arrays.types import BandColumn, Ints, KeyColumn, SideSpec, UInts, frozen
+from skewless.arrays.values import (
+    converted,
+    floats,
+    fold,
+    integers,
+    is_bytes,
+    is_nested,
+    values_equal,
+)
 
 # In float arithmetic cells are wider than the band, so that rounding cannot push partners further
 # than one cell apart as long as cell numbers stay below 2^48; values beyond share the last cell.
@@ -27,52 +36,13 @@ CELL_MAX = 1 << 48
 def is_exact(side: SideSpec) -> bool:
     """Whether equal hashes already mean equal keys (one key that fits 64 bits, mixed by a
     bijection), so that pairs need no comparison."""
-    return not side.bands and len(side.keys) == 1 and _is_word(side.keys[0].type)
+    if side.bands or len(side.keys) != 1:
+        return False
+    return _is_word(side.keys[0].type) and not side.keys[0].null_safe
 
 
 def _is_word(kind: pa.DataType) -> bool:
-    return not (pt.is_decimal(kind) or _is_bytes(kind))
-
-
-def _is_bytes(kind: pa.DataType) -> bool:
-    checks = (pt.is_string, pt.is_binary, pt.is_large_string, pt.is_large_binary)
-    return any(check(kind) for check in checks)
-
-
-def is_key_type(kind: pa.DataType) -> bool:
-    """Whether values of a type can be compared for equality as keys."""
-    checks = (pt.is_boolean, pt.is_integer, pt.is_floating, pt.is_decimal128, pt.is_string,
-              pt.is_binary, pt.is_large_string, pt.is_large_binary, pt.is_date32,
-              pt.is_timestamp, pt.is_duration, pt.is_time64)  # fmt: skip
-    return any(check(kind) for check in checks)
-
-
-def words(column: pa.Array, kind: pa.DataType) -> list[UInts]:
-    """A fixed-width column without nulls as 64-bit words that are equal where values are.
-    As in Spark, NaN equals NaN and -0.0 equals 0.0 in a key."""
-    if column.type != kind:
-        column = column.cast(kind)
-    if pt.is_boolean(kind):
-        return [column.cast(pa.uint8()).to_numpy().astype(np.uint64)]
-    if pt.is_floating(kind):
-        values = column.cast(pa.float64()).to_numpy() + 0.0
-        values = np.where(np.isnan(values), np.nan, values)
-        return [values.view(np.uint64)]
-    if pt.is_decimal(kind):
-        raw = np.frombuffer(column.buffers()[1], np.uint64)
-        both = raw[2 * column.offset : 2 * (column.offset + len(column))]
-        return [np.ascontiguousarray(both[0::2]), np.ascontiguousarray(both[1::2])]
-    return [integers(column).view(np.uint64)]
-
-
-def integers(column: pa.Array) -> Ints:
-    """Integers, dates, times and intervals as int64."""
-    if any(check(column.type) for check in (pt.is_timestamp, pt.is_duration, pt.is_time64)):
-        column = column.view(pa.int64())
-    elif pt.is_date32(column.type):
-        column = column.view(pa.int32())
-    values: Ints = column.to_numpy().astype(np.int64, copy=False)
-    return values
+    return not (pt.is_decimal(kind) or is_bytes(kind) or is_nested(kind))
 
 
 def hash_keys(columns: list[pa.Array], side: SideSpec, cells: Ints | None) -> UInts:
@@ -80,30 +50,16 @@ def hash_keys(columns: list[pa.Array], side: SideSpec, cells: Ints | None) -> UI
     rows = len(columns[0]) if columns else len(cells) if cells is not None else 0
     hashes = np.zeros(rows, np.uint64)
     for column, key in zip(columns, side.keys, strict=True):
-        if _is_bytes(key.type):
-            mix_bytes(hashes, *_bytes_of(column, key.type))
-        else:
-            for word in words(column, key.type):
-                mix_words(hashes, frozen(word))
+        fold(hashes, column, key.type)
     if cells is not None:
         mix_words(hashes, frozen(cells.view(np.uint64)))
     return hashes
 
 
-def _bytes_of(column: pa.Array, kind: pa.DataType) -> tuple[Ints, npt.NDArray[np.uint8]]:
-    if column.type != kind:
-        column = column.cast(kind)
-    width = np.int64 if pt.is_large_string(kind) or pt.is_large_binary(kind) else np.int32
-    _, offsets, data = column.buffers()
-    ends = np.frombuffer(offsets, width)[column.offset : column.offset + len(column) + 1]
-    raw = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return frozen(ends.astype(np.int64)), frozen(raw)
-
-
 def cells_of(column: pa.Array, band: BandColumn) -> Ints:
     """The cell each value of a band column falls in; partners are at most one cell apart."""
     if pt.is_floating(band.type) or pt.is_decimal(band.type):
-        values = _as_floats(column)
+        values = floats(column)
         if band.width == 0:
             return values.view(np.int64)
         with np.errstate(over="ignore"):
@@ -113,18 +69,9 @@ def cells_of(column: pa.Array, band: BandColumn) -> Ints:
     return numbers if band.width == 0 else numbers // np.int64(int(band.width))
 
 
-def _as_floats(column: pa.Array) -> npt.NDArray[np.float64]:
-    """The nearest float of each number. Arrow's cast from decimals is not always the nearest and
-    depends on their scale, so that equal numbers could differ; the way over text does not."""
-    if pt.is_decimal(column.type):
-        column = column.cast(pa.string())
-    values: npt.NDArray[np.float64] = column.cast(pa.float64(), safe=False).to_numpy() + 0.0
-    return values
-
-
 def nan_rows(column: pa.Array) -> npt.NDArray[np.bool_] | None:
     """Which rows of a band column without nulls are NaN; None where the type has no NaN."""
-    return np.isnan(_as_floats(column)) if pt.is_floating(column.type) else None
+    return np.isnan(floats(column)) if pt.is_floating(column.type) else None
 
 
 def probed_cells(cells: Ints, band: BandColumn) -> list[Ints]:
@@ -138,12 +85,7 @@ def keys_equal(
     """Whether the keys of two lists of rows are equal, row by row."""
     equal = np.ones(len(left[0]) if left else 0, np.bool_)
     for a, b, key in zip(left, right, keys, strict=True):
-        if _is_bytes(key.type):
-            same = pc.equal(a.cast(key.type), b.cast(key.type))
-            equal &= same.to_numpy(zero_copy_only=False)
-        else:
-            for u, v in zip(words(a, key.type), words(b, key.type), strict=True):
-                equal &= u == v
+        equal &= values_equal(a, b, key.type)
     return equal
 
 
@@ -163,7 +105,7 @@ def within_band(left: pa.Array, right: pa.Array, band: BandColumn) -> npt.NDArra
         return np.asarray(close.to_numpy(zero_copy_only=False), np.bool_)
     if pt.is_floating(band.type):
         with np.errstate(invalid="ignore", over="ignore"):
-            return np.asarray(np.abs(_as_floats(left) - _as_floats(right)) <= float(band.width))
+            return np.asarray(np.abs(floats(left) - floats(right)) <= float(band.width))
     x, y = integers(left), integers(right)
     # The distance of two 64-bit integers needs 64 bits without a sign.
     u, v = x.view(np.uint64), y.view(np.uint64)
@@ -173,9 +115,13 @@ def within_band(left: pa.Array, right: pa.Array, band: BandColumn) -> npt.NDArra
 def describe(columns: list[pa.Array], side: SideSpec, row: int) -> str:
     """The key of a row as people would write it."""
     # In the type both sides share, so that one key is written one way.
-    parts = [str(columns[k.index].slice(row, 1).cast(k.type)[0].as_py()) for k in side.keys]
+    parts = [_written(converted(columns[k.index].slice(row, 1), k.type)[0]) for k in side.keys]
     parts += [f"near {columns[b.index][row].as_py()}" for b in side.bands]
     return ", ".join(parts)
+
+
+def _written(value: pa.Scalar) -> str:
+    return str(value.as_py()) if value.is_valid else "null"
 
 
 def hash_of_value(value: object, side: SideSpec) -> int:
@@ -188,9 +134,9 @@ def hash_of_value(value: object, side: SideSpec) -> int:
     for one, key in zip(values, side.keys, strict=True):
         kind = side.schema.field(key.index).type
         # A file can only write texts: "42" is the key 42.
-        text = isinstance(one, str) and not _is_bytes(kind)
+        text = isinstance(one, str) and not is_bytes(kind)
         columns.append(pa.array([one]).cast(kind) if text else pa.array([one], kind))
-        if columns[-1].null_count:
+        if columns[-1].null_count and not key.null_safe:
             raise ValueError("a null is no key")
         if isinstance(one, float) and columns[-1][0].as_py() != one:
             raise ValueError(f"{one} is no {kind}")

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from skewless.arrays.keys import words
 from skewless.arrays.types import Ints
+from skewless.arrays.values import words
 
 Codes = npt.NDArray[Any]
 INT64_MAX = np.iinfo(np.int64).max

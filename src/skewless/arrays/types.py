@@ -41,10 +41,12 @@ FAR_US = 1 << 62  # further than any event time: "no bound"
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column compared for equality: where it is in its side, and the type both sides share."""
+    """A column compared for equality: where it is in its side, and the type both sides share. If it
+    is `null_safe`, null is a value like any other; else a row with a null has no key."""
 
     index: int
     type: pa.DataType
+    null_safe: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from skewless.conditions import UNBOUNDED, Band, Unbounded, band
+from skewless.conditions import UNBOUNDED, Band, Equal, Unbounded, band, equal
 from skewless.errors import ArgumentError
 from skewless.jobfile.lines import Path
 from skewless.jobfile.section import JobText, Section
@@ -22,7 +22,8 @@ JOIN_KEYS = (
 STRATEGY_KEYS = ("strategy", "balance")  # the same, as `sk.join` has it
 
 ON = (
-    '"k", ["k1", "k2"], pairs [["left_k", "right_k"]], bands '
+    '"k", ["k1", "k2"], pairs [["left_k", "right_k"]], '
+    '{ left = "a", right = "b", null_safe = true }, bands '
     '{ left = "x", right = "y", width = 5 }, or a list of these'
 )
 OR_WITHIN = ', ["-1 minute", "10 minutes"], ["0 seconds", "unbounded"] or "unbounded"'
@@ -36,7 +37,7 @@ STRATEGY = 'a name, or a table such as { strategy = "auto", tolerance = 0.05 }'
 COUNT = "a whole number from 1 to 65536"
 UNBOUNDED_WORD = "unbounded"
 
-Condition = str | tuple[str, str] | Band
+Condition = str | tuple[str, str] | Band | Equal
 
 
 def read_join(job: Section) -> dict[str, Any]:
@@ -79,11 +80,14 @@ def _condition(text: JobText, path: Path, item: Any) -> Condition:
         return item[0], item[1]
     if not isinstance(item, dict):
         raise text.refusal(path, item, ON)
-    pair = Section(text, path, item, ("left", "right", "width"))
+    pair = Section(text, path, item, ("left", "right", "width", "null_safe"))
     left = pair.needed_string("left", "the name of a column of the left input")
     right = pair.needed_string("right", "the name of a column of the right input")
+    null_safe = pair.get("null_safe")
+    if null_safe is not None and ("width" in pair or not isinstance(null_safe, bool)):
+        raise pair.refuse("null_safe", "true or false, without a width")
     if "width" not in pair:
-        return left, right
+        return equal(left, right, null_safe=null_safe) if null_safe else (left, right)
     width = pair.get("width")
     if isinstance(width, bool) or not isinstance(width, int | float | str):
         raise pair.refuse("width", WIDTH)

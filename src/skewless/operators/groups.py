@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +12,10 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from skewless.arrays.hashing import mix_words
-from skewless.arrays.keys import hash_keys, is_exact, words
+from skewless.arrays.keys import hash_keys, is_exact
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Ints, KeyColumn, SideSpec, UInts, frozen
+from skewless.arrays.values import is_bytes, some_value, words
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def hash_groups(columns: Sequence[pa.Array], side: SideSpec, rows: int) -> UInts
     """The hash of each row's key; all rows share one where there is no key."""
     if not columns:
         return np.zeros(rows, np.uint64)
-    filled = [c.fill_null(_some(c.type)) if c.null_count else c for c in columns]
+    filled = [c.fill_null(some_value(c.type)) if c.null_count else c for c in columns]
     hashes = hash_keys(filled, side, None)
     nulls = np.zeros(rows, np.uint64)
     for bit, column in enumerate(columns):
@@ -45,18 +45,6 @@ def hash_groups(columns: Sequence[pa.Array], side: SideSpec, rows: int) -> UInts
         mix_words(mixed, frozen(nulls[some]))
         hashes[some] = mixed
     return hashes
-
-
-def _some(kind: pa.DataType) -> pa.Scalar:
-    """Any value of a type, to stand where a null was."""
-    if pt.is_decimal(kind):
-        return pa.scalar(Decimal(0), kind)
-    if pt.is_string(kind) or pt.is_large_string(kind):
-        return pa.scalar("", kind)
-    if pt.is_binary(kind) or pt.is_large_binary(kind):
-        return pa.scalar(b"", kind)
-    whole = pa.int32() if pt.is_date32(kind) else pa.int64()
-    return pa.scalar(0, whole).cast(kind)
 
 
 def group_rows(
@@ -97,13 +85,13 @@ def _all_alike(grouped: Grouped, columns: Sequence[pa.Array], keys: Sequence[Key
 def _codes(column: pa.Array, key: KeyColumn) -> list[npt.NDArray[np.generic]]:
     """Numbers that are equal where values are."""
     kind = key.type
-    if any(c(kind) for c in (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)):
+    if is_bytes(kind):
         encoded = pc.dictionary_encode(column, null_encoding="encode")
         return [encoded.indices.to_numpy(zero_copy_only=False)]
     if not column.null_count:
         return list(words(column, kind))
     missing = column.is_null().to_numpy(zero_copy_only=False)
-    return [missing, *words(column.fill_null(_some(kind)), kind)]
+    return [missing, *words(column.fill_null(some_value(kind)), kind)]
 
 
 def number_keys(hashes: UInts, columns: Sequence[pa.Array], side: SideSpec) -> UInts:

@@ -69,7 +69,8 @@ def usable_rows(arrived: pa.RecordBatch, side: SideSpec) -> Usable:
         arrived, null_times = _drop_nulls(arrived, [side.time])
         if arrived.num_rows:
             time_max_us = pc.max(arrived.column(side.time).view(pa.int64())).as_py()
-    key_columns = [k.index for k in side.keys] + [b.index for b in side.bands]
+    strict = [k.index for k in side.keys if not k.null_safe]
+    key_columns = strict + [b.index for b in side.bands]
     keep = _without_nulls(arrived, key_columns)
     keyless = [] if keep is None else [arrived.filter(pc.invert(keep))]
     null_keys = sum(rows.num_rows for rows in keyless)

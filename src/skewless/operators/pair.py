@@ -179,7 +179,10 @@ class JoinSpec:
             return ", ".join(f"{f.name} {f.type}" for f in side.schema)
 
         def keys(side: SideSpec) -> str:
-            parts = [f"{side.schema.field(k.index).name} as {k.type}" for k in side.keys]
+            parts = [
+                f"{side.schema.field(k.index).name} as {k.type}{' or null' if k.null_safe else ''}"
+                for k in side.keys
+            ]
             parts += [f"{side.schema.field(b.index).name} ± {b.width}" for b in side.bands]
             return ", ".join(parts)
 

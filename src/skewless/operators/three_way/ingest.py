@@ -45,7 +45,9 @@ def _all_conditions(spec: ThreeSpec, stream: int) -> SideSpec:
     """A stream with the columns of all its conditions: a row that lacks one is in no triple."""
     this = spec.streams[stream]
     sides = [edge.side(stream) for edge in spec.edges_of(stream)]
-    key_columns: dict[int, KeyColumn] = {k.index: k for side in sides for k in side.keys}
+    # Where one condition takes a null and another does not, the row is in no triple.
+    of_all = sorted((k for side in sides for k in side.keys), key=lambda k: not k.null_safe)
+    key_columns: dict[int, KeyColumn] = {k.index: k for k in of_all}
     bands: dict[int, BandColumn] = {b.index: b for side in sides for b in side.bands}
     return SideSpec(
         this.schema, tuple(key_columns.values()), tuple(bands.values()), this.time, this.late_us

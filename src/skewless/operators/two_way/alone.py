@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from skewless.arrays.runs import Run, bounds, select
 from skewless.arrays.types import Side
+from skewless.arrays.values import converted
 from skewless.engine.operator import RunRef
 from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.comparing import Comparison, Flags
@@ -147,5 +148,5 @@ def emitted(spec: JoinSpec, side: Side, run: Run, schema: pa.Schema) -> pa.Recor
             columns.append(pa.nulls(len(run), field.type))
         else:
             taken = run.columns[index].take(indices)
-            columns.append(taken if taken.type == field.type else taken.cast(field.type))
+            columns.append(converted(taken, field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)

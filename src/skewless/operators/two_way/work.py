@@ -25,6 +25,7 @@ from skewless.arrays.counting import count_rows
 from skewless.arrays.merging import match_ranges, pairs_in_ranges
 from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select
 from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen
+from skewless.arrays.values import converted
 from skewless.engine.instance import Instance
 from skewless.engine.operator import RunRef
 from skewless.engine.report import InstanceLoad
@@ -258,7 +259,7 @@ class InstanceJoin:
         found = ((*sides[c.side], c.index) for c in self._spec.output)
         arrays = [run.column(index, rows) for run, rows, index in found]
         arrays = [
-            array if column.type is None else array.cast(column.type)
+            array if column.type is None else converted(array, column.type)
             for array, column in zip(arrays, self._spec.output, strict=True)
         ]
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)

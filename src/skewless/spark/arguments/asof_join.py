@@ -93,12 +93,12 @@ def asof_join(
     inputs = columns.inputs_of(left=left, right=right)
     tolerance_us = _parse_tolerance(tolerance, is_stream=bool(left.isStreaming))
     exact = _parse_exact(allow_exact_matches, tolerance, tolerance_us)
-    conditions = _parse_on(on)
+    conditions = _parse_on(on, inputs)
+    merged = merged_keys([(0, 1, condition) for condition in conditions])
+    named = named_columns(inputs, suffixes, SUFFIXES, merged)
     older = {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older)
     left_side, right_side = join_sides(inputs, conditions, times, parse_lates(late, inputs, times))
-    merged = merged_keys([(0, 1, condition) for condition in conditions])
-    named = named_columns(inputs, suffixes, SUFFIXES, merged)
     output = tuple(OutputColumn(SIDES[c.input], c.index, c.name) for c in named)
     spec = AsofSpec.of(
         left_side, right_side, _parse_direction(direction), tolerance_us, output,
@@ -113,7 +113,8 @@ def asof_join(
 
     taken = tuple(this.every_column for this in inputs)
     emitted = struct_of(inputs, named)
-    found = AsofJoined((left, right), taken, emitted, spec=spec, place=place)
+    sources = tuple(this.source for this in inputs)
+    found = AsofJoined(sources, taken, emitted, spec=spec, place=place)
     return found if where is None else found.where(where)
 
 
@@ -159,8 +160,8 @@ def _parse_exact(allow_exact_matches: object, tolerance: object, tolerance_us: i
     return allow_exact_matches
 
 
-def _parse_on(on: object) -> list[columns.Condition]:
-    conditions = columns.parse_on(on)
+def _parse_on(on: object, inputs: Sequence[columns.Input]) -> list[columns.Condition]:
+    conditions = columns.parse_on(on, *inputs)
     if any(isinstance(condition, Band) for condition in conditions):
         raise ArgumentError("on", on, 'equal columns: "k", ["k1", "k2"] or [("left_k", "right_k")]')
     return conditions

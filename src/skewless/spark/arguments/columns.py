@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.types as pt
-from pyspark.sql import DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StringType
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
-from skewless.arrays.keys import is_key_type
 from skewless.arrays.types import BandColumn, KeyColumn, SideSpec
-from skewless.conditions import Band
+from skewless.arrays.values import is_comparable, is_flat
+from skewless.conditions import Band, Equal
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
+from skewless.spark.arguments import analysis
+from skewless.spark.interpreter import is_remote
 from skewless.spark.result import Result
 from skewless.spark.watermarks import Watermark, watermarks_of
 
@@ -26,10 +31,17 @@ BAND_WIDTH_MAX = 1 << 61
 INTEGER_DIGITS = {8: 3, 16: 5, 32: 10, 64: 19}
 ON_FORMS = (
     'a column "k", several ["k1", "k2"], pairs [("left_k", "right_k")], '
-    'sk.band("left_x", "right_x", width), or a list of these'
+    'sk.equal("left_k", "right_k", null_safe=True), sk.band("left_x", "right_x", width), '
+    'left["k"] == right["k"], or a list of these'
 )
+COLUMN_FORMS = (
+    'equalities of a column of `left` with one of `right`, such as left["a"] == right["b"] or '
+    'left["a"].eqNullSafe(right["b"]), joined by &. Bounds of time belong into `within`, '
+    "distances into sk.band(…), what else there is into `condition`"
+)
+CONNECT = "names of columns: Spark Connect does not tell which columns an expression means"
 
-Condition = tuple[str, str] | Band
+Condition = Equal | Band
 
 
 class Input:
@@ -44,7 +56,7 @@ class Input:
         self.is_result = isinstance(source, Result)
         if isinstance(source, Result) and source.refused_below is not None:
             raise ArgumentError(argument, source, source.refused_below)
-        self.fields = source.schema.fields
+        self.fields = list(source.schema.fields)
         # A result has its own way of following watermarks.
         self.watermarks = [] if self.is_result else watermarks_of(source.schema)
         self.names = [f.name for f in self.fields]
@@ -54,16 +66,42 @@ class Input:
             raise ColumnError(
                 argument, self.names, f"a DataFrame with unambiguous columns; twice in it: {twice}"
             )
+        self.schema = pa.schema([self._arrow_field(i) for i in range(len(self.fields))])
+
+    def _arrow_field(self, index: int) -> pa.Field:
         try:
-            self.schema = to_arrow_schema(source.schema, timezone="UTC")
+            return arrow_field(self.fields[index])
         except Exception as error:
             raise ColumnError(
-                argument, self.names, f"a DataFrame whose columns Arrow can hold ({error})"
+                self.argument,
+                self.described(index),
+                f"a DataFrame whose columns Arrow can hold; drop it or cast it ({error})",
             ) from error
 
     @property
     def every_column(self) -> tuple[int, ...]:
-        return tuple(range(len(self.names)))
+        """The columns of the input, and behind them what they are cast to."""
+        return tuple(range(len(self.fields)))
+
+    @property
+    def frame(self) -> DataFrame:
+        """A DataFrame with these columns, for Spark to analyse expressions over."""
+        if not isinstance(self.source, Result):
+            return self.source
+        return analysis.empty_frame(self.source.sparkSession, self.source.schema)
+
+    def cast(self, index: int, casts: Sequence[DataType]) -> int:
+        """The number of a column as Spark casts it, which it does before rows are taken in."""
+        column, name = F.col(_quoted(self.names[index])), self.names[index]
+        for kind in casts:
+            column, name = column.cast(kind), f"cast({name} as {kind.simpleString()})"
+        known = [field.name for field in self.fields]
+        if name not in known[len(self.names) :]:
+            self.source = self.source.withColumn(name, column)
+            self.fields.append(StructField(name, casts[-1]))
+            self.schema = self.schema.append(arrow_field(self.fields[-1]))
+            known.append(name)
+        return known.index(name)
 
     @property
     def plain_schema(self) -> pa.Schema:
@@ -72,12 +110,27 @@ class Input:
 
     def index(self, name: object, argument: str) -> int:
         """The number of a column, found as Spark finds it: without regard to case."""
+        if isinstance(name, Column):
+            return self._index_of(name, argument)
         if not isinstance(name, str):
             raise ArgumentError(argument, name, "the name of a column")
         for i, known in enumerate(self.names):
             if known.lower() == name.lower():
                 return i
         raise ColumnError(argument, name, f"a column of `{self.argument}`: {', '.join(self.names)}")
+
+    def _index_of(self, column: Column, argument: str) -> int:
+        if is_remote(self.source.sparkSession):
+            raise ArgumentError(argument, column, CONNECT)
+        try:
+            return analysis.column_index(self.frame, column)
+        except analysis.NotUnderstoodError as error:
+            accepted = f"a column of `{self.argument}`: {', '.join(self.names)} ({error})"
+            raise ColumnError(argument, column, accepted) from error
+
+    def name(self, column: object, argument: str) -> str:
+        """The name of a column that is given by its name or as a Column."""
+        return column if isinstance(column, str) else self.names[self.index(column, argument)]
 
     def time_index(self, name: object, argument: str) -> int:
         """The number of an event-time column."""
@@ -125,22 +178,59 @@ def inputs_of(**sources: DataFrame | Result) -> list[Input]:
     return inputs
 
 
-def parse_on(on: object) -> list[Condition]:
-    """The conditions of `on` as (left, right) pairs and bands."""
-    items = on if isinstance(on, list) else [on]
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def arrow_field(field: StructField) -> pa.Field:
+    return to_arrow_schema(StructType([field]), timezone="UTC").field(0)
+
+
+def arrow_type(kind: DataType) -> pa.DataType:
+    return arrow_field(StructField("", kind)).type
+
+
+def parse_on(on: object, left: Input, right: Input) -> list[Condition]:
+    """The conditions of `on`, over names of columns."""
     conditions: list[Condition] = []
-    for item in items:
+    for item in on if isinstance(on, list) else [on]:
         if isinstance(item, str):
-            conditions.append((item, item))
-        elif isinstance(item, Band):
-            conditions.append(item)
-        elif isinstance(item, tuple) and len(item) == 2 and all(isinstance(n, str) for n in item):
-            conditions.append((item[0], item[1]))
+            conditions.append(Equal(item, item))
+        elif isinstance(item, Column):
+            conditions += _column_condition(item, left, right)
+        elif isinstance(item, Band | Equal):
+            names = left.name(item.left, "on"), right.name(item.right, "on")
+            conditions.append(replace(item, left=names[0], right=names[1]))
+        elif isinstance(item, tuple) and len(item) == 2 and _are_columns(item):
+            conditions.append(Equal(left.name(item[0], "on"), right.name(item[1], "on")))
         else:
             raise ArgumentError("on", on, ON_FORMS)
     if not conditions:
         raise ArgumentError("on", on, ON_FORMS)
     return conditions
+
+
+def _are_columns(items: Sequence[object]) -> bool:
+    return all(isinstance(item, str | Column) for item in items)
+
+
+def _column_condition(condition: Column, left: Input, right: Input) -> list[Equal]:
+    """What ``(left["a"] == right["b"]) & …`` compares."""
+    session = left.source.sparkSession
+    if is_remote(session):
+        raise ArgumentError("on", condition, CONNECT)
+    found = []
+    try:
+        for one in analysis.equalities(left.frame, right.frame, condition):
+            a, b = one.left, one.right
+            types = left.fields[a.index].dataType, right.fields[b.index].dataType
+            casts = a.casts, b.casts
+            if any(casts) and casts != analysis.casts_of(session, *types):
+                raise analysis.NotUnderstoodError("add the cast with withColumn first")
+            found.append(Equal(left.names[a.index], right.names[b.index], one.null_safe))
+    except analysis.NotUnderstoodError as error:
+        raise ArgumentError("on", condition, f"{COLUMN_FORMS} ({error})") from error
+    return found
 
 
 def resolve_keys(
@@ -150,40 +240,101 @@ def resolve_keys(
     left_keys, right_keys = [], []
     left_bands, right_bands = [], []
     for condition in conditions:
-        names = (condition.left, condition.right) if isinstance(condition, Band) else condition
-        a, b = left.index(names[0], "on"), right.index(names[1], "on")
+        a, b = left.index(condition.left, "on"), right.index(condition.right, "on")
         if isinstance(condition, Band):
             kind, width = _band_type(left, a, right, b, condition)
             left_bands.append(BandColumn(a, kind, width))
             right_bands.append(BandColumn(b, kind, width))
         else:
-            kind = _key_type(left, a, right, b)
-            left_keys.append(KeyColumn(a, kind))
-            right_keys.append(KeyColumn(b, kind))
+            if not isinstance(condition.null_safe, bool):
+                raise ArgumentError("null_safe", condition.null_safe, "True or False")
+            a, b, kind = _compared(left, a, right, b)
+            left_keys.append(KeyColumn(a, kind, condition.null_safe))
+            right_keys.append(KeyColumn(b, kind, condition.null_safe))
     return left_keys, right_keys, left_bands, right_bands
 
 
-def _key_type(left: Input, a: int, right: Input, b: int) -> pa.DataType:
+def _compared(left: Input, a: int, right: Input, b: int) -> tuple[int, int, pa.DataType]:
+    """The columns of a key, cast where need be, and the type that both then are compared in. Casts
+    between numbers are made where they are compared, others by Spark."""
     refuse_collation(left, a, "on")
     refuse_collation(right, b, "on")
-    common = _common_type(left.type_of(a), right.type_of(b))
-    if common is None or not is_key_type(common):
-        raise ColumnError(
-            "on",
-            f"{left.described(a)} with {right.described(b)}",
-            "columns of types that compare: both the same of boolean, integer, decimal, float, "
-            "double, string, binary, date, timestamp, timestamp_ntz, time or day-time interval, or "
-            "numbers of one family. Cast one of them, or use the fields of a struct",
-        )
-    return common
+    kinds = left.fields[a].dataType, right.fields[b].dataType
+    if kinds[0] == kinds[1] and is_flat(left.type_of(a)):
+        return a, b, left.type_of(a)
+    session = left.source.sparkSession
+    if is_remote(session):
+        common = _common_type(left.type_of(a), right.type_of(b))
+        if common is None or not is_flat(common):
+            raise _incomparable(left, a, right, b, "Spark Connect does not tell how it casts them")
+        return a, b, common
+    try:
+        casts = analysis.casts_of(session, *kinds)
+    except analysis.NotUnderstoodError as error:
+        raise _incomparable(left, a, right, b, str(error)) from error
+    common = arrow_type(casts[0][-1] if casts[0] else kinds[0])
+    if not is_comparable(common):
+        raise _incomparable(left, a, right, b, f"both would be {common}")
+    if _widens(left.type_of(a), common) and _widens(right.type_of(b), common):
+        # No value changes. Our own name of the type stays: checkpoints are tied to it.
+        return a, b, _common_type(left.type_of(a), right.type_of(b)) or common
+    return _as_type(left, a, casts[0], common), _as_type(right, b, casts[1], common), common
+
+
+def _as_type(this: Input, index: int, casts: Sequence[DataType], common: pa.DataType) -> int:
+    return index if not casts or _widens(this.type_of(index), common) else this.cast(index, casts)
+
+
+def _incomparable(left: Input, a: int, right: Input, b: int, why: str) -> ColumnError:
+    return ColumnError(
+        "on",
+        f"{left.described(a)} with {right.described(b)}",
+        f"columns of types that Spark compares for equality ({why}). Cast one of them",
+    )
+
+
+def merged(left: Input, a: int, right: Input, b: int) -> tuple[int, int, DataType | None]:
+    """The columns that one column of the result stands for, whichever is there, and the type it has
+    in Spark if that is not the type of both."""
+    kinds = left.fields[a].dataType, right.fields[b].dataType
+    if kinds[0].simpleString() == kinds[1].simpleString():
+        return a, b, None
+    both = StructType([StructField("a", kinds[0]), StructField("b", kinds[1])])
+    try:
+        frame = analysis.empty_frame(left.source.sparkSession, both)
+        kind = frame.select(F.coalesce("a", "b")).schema[0].dataType
+    except PySparkException as error:
+        raise _incomparable(left, a, right, b, "they have no type in common") from error
+    common = arrow_type(kind)
+    return _as_type(left, a, [kind], common), _as_type(right, b, [kind], common), kind
 
 
 def refuse_collation(this: Input, index: int, argument: str) -> None:
-    kind = this.fields[index].dataType
-    plain = (None, "UTF8_BINARY")
-    if isinstance(kind, StringType) and getattr(kind, "collation", None) not in plain:
+    if _is_collated(this.fields[index].dataType):
         accepted = "strings compared by their bytes (collation UTF8_BINARY)"
         raise ColumnError(argument, this.described(index), accepted)
+
+
+def _is_collated(kind: DataType) -> bool:
+    if isinstance(kind, StructType):
+        return any(_is_collated(field.dataType) for field in kind.fields)
+    if isinstance(kind, ArrayType):
+        return _is_collated(kind.elementType)
+    plain = (None, "UTF8_BINARY")
+    return isinstance(kind, StringType) and getattr(kind, "collation", None) not in plain
+
+
+def _widens(a: pa.DataType, b: pa.DataType) -> bool:
+    """Whether all numbers of one type have an equal in another, or in doubles, their nearest."""
+    if pt.is_float64(b):
+        return any(check(a) for check in (pt.is_integer, pt.is_floating, pt.is_decimal))
+    if pt.is_integer(b):
+        return bool(pt.is_integer(a) and a.bit_width <= b.bit_width)
+    own = _decimal_shape(a)
+    if own is None or not pt.is_decimal(b):
+        return False
+    digits, scale = own
+    return bool(b.scale >= scale and b.precision - b.scale >= digits - scale)
 
 
 def _common_type(a: pa.DataType, b: pa.DataType) -> pa.DataType | None:

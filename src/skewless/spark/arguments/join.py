@@ -6,9 +6,6 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
-from pyspark.sql.pandas.types import from_arrow_type
-from pyspark.sql.types import StructField, StructType
-
 from skewless import expressions
 from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import FAR_US, SIDES, SideSpec
@@ -25,8 +22,10 @@ from skewless.spark.arguments.kinds import (
     ErrorOrDrop,
     HalfOpen,
     Late,
+    Name,
     On,
     Source,
+    Time,
 )
 from skewless.spark.arguments.naming import Named, merged_keys, named_columns, struct_of
 from skewless.spark.arguments.times import (
@@ -59,9 +58,9 @@ def join(
     right: Source,
     on: On,
     *,
-    time: str | Sequence[str] | None = None,
-    left_time: str | None = None,
-    right_time: str | None = None,
+    time: Time | None = None,
+    left_time: Name | None = None,
+    right_time: Name | None = None,
     within: HalfOpen,
     late: Late | None = None,
     how: How = "inner",
@@ -83,7 +82,11 @@ def join(
         which are then part of the same query.
     on
         ``"k"``, ``["k1", "k2"]``, ``[("left_k", "right_k")]``, ``sk.band("lx", "rx", width)``, or a
-        list of these.
+        list of these. ``sk.equal("left_k", "right_k", null_safe=True)``: a null equals a null. As
+        in PySpark, ``(left["a"] == right["b"]) & left["c"].eqNullSafe(right["d"])`` and
+        ``left["a"]`` for a name. Keys are compared as Spark compares them: an int with a double, a
+        date with a timestamp, a string with a number, structs and arrays. What cannot be cast stops
+        the query, or is null, as Spark's settings (ANSI) say.
     time
         The event-time column: one name for both inputs, or ``("ordered_at", "seen_at")``. With
         ``within=sk.UNBOUNDED`` it may be left out.
@@ -132,13 +135,13 @@ def join(
     inputs = columns.inputs_of(left=left, right=right)
     bounds = parse_bounds(within, HALF_OPEN_FORMS, half_open=True)
     joined = _parse_how(how, bounds, is_stream=bool(left.isStreaming))
-    conditions = columns.parse_on(on)
+    conditions = columns.parse_on(on, *inputs)
     named = _named(inputs, conditions, suffixes, joined)
     unbounded, older = bounds == ANY_TIMES, {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older, unbounded=unbounded)
     lates = parse_lates(late, inputs, times, unbounded=unbounded)
     left_side, right_side = join_sides(inputs, conditions, times, lates)
-    output = tuple(_output_column(c, left_side, right_side) for c in named)
+    output = tuple(map(_output_column, named))
     pairs = None if condition is None else _pair_condition(condition, inputs, conditions, suffixes)
     spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined, pairs)
     given = sizes(instances=instances, slots=slots)
@@ -149,8 +152,8 @@ def join(
         return JoinOperator(spec, chosen, count, given["slots"] or slots_for(chosen, count))
 
     taken = tuple(this.every_column for this in inputs)
-    emitted = _struct(inputs, named, output)
-    matches = Joined((left, right), taken, emitted, spec=spec, place=place)
+    sources = tuple(this.source for this in inputs)
+    matches = Joined(sources, taken, struct_of(inputs, named), spec=spec, place=place)
     return matches if where is None else matches.where(where)
 
 
@@ -201,27 +204,28 @@ def _named(
     found = named_columns(inputs, suffixes, SUFFIXES, merged)
     if not how.unmatched or how.unmatched == ("left",):
         return found
-    return tuple(_of_right(c, inputs[1], merged, how) for c in found)
+    return tuple(_of_right(c, inputs, merged, how) for c in found)
 
 
 def _of_right(
-    column: Named, right: columns.Input, merged: Collection[tuple[int, str]], how: JoinType
+    column: Named,
+    inputs: Sequence[columns.Input],
+    merged: Collection[tuple[int, str]],
+    how: JoinType,
 ) -> Named:
     if column.input == 1 or (1, column.name.lower()) not in merged:
         return column
+    left, right = inputs
     index = right.index(column.name, "on")
     if how.is_always_there("right"):
         return Named(1, index, column.name)
-    return Named(0, column.index, column.name, other=index)
+    of_left, of_right, kind = columns.merged(left, column.index, right, index)
+    return Named(0, of_left, column.name, of_right, kind)
 
 
-def _output_column(column: Named, left: SideSpec, right: SideSpec) -> OutputColumn:
-    side, kind = SIDES[column.input], None
-    if column.other is not None:
-        kinds = [left.schema.field(column.index).type, right.schema.field(column.other).type]
-        if kinds[0] != kinds[1]:
-            kind = next(k.type for k in left.keys if k.index == column.index)
-    return OutputColumn(side, column.index, column.name, column.other, kind)
+def _output_column(column: Named) -> OutputColumn:
+    kind = None if column.type is None else columns.arrow_type(column.type)
+    return OutputColumn(SIDES[column.input], column.index, column.name, column.other, kind)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -234,18 +238,6 @@ class Joined(RowsResult[JoinSpec]):
         if self.spec.how is not INNER:
             return self
         return replace(self, spec=self.spec.where(condition))
-
-
-def _struct(
-    inputs: Sequence[columns.Input], named: Sequence[Named], output: Sequence[OutputColumn]
-) -> StructType:
-    """The columns in Spark's types."""
-    return StructType(
-        [
-            field if column.type is None else StructField(field.name, from_arrow_type(column.type))
-            for field, column in zip(struct_of(inputs, named).fields, output, strict=True)
-        ]
-    )
 
 
 def join_sides(

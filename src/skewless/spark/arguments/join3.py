@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from skewless.arrays.types import BandColumn, KeyColumn
 from skewless.conditions import Band, Comparison, Equal
 from skewless.errors import ArgumentError
 from skewless.operators.pair import JoinSpec
@@ -36,7 +37,9 @@ PER_PAIR = f'{BOUND_FORMS}; or one per pair, such as {{"rs": "1 minute", "st": "
 ON_FORM = (
     'conditions between two inputs each, such as [sk.equal("r.k", "s.k"), sk.band("s.x", "t.x", 5)]'
 )
-Linked = tuple[int, int, columns.Condition]  # of two streams, the lower number first
+Pair = tuple[int, int]  # two streams, the lower number first
+Linked = tuple[int, int, columns.Condition]
+Compared = tuple[list[KeyColumn], list[KeyColumn], list[BandColumn], list[BandColumn]]
 
 
 def join3(
@@ -63,7 +66,8 @@ def join3(
         Three streaming DataFrames from any source, or three static ones; or results of other
         operators, which are then part of the same query.
     on
-        A list of ``sk.equal("r.a", "s.a")`` and ``sk.band("s.b", "t.b", 5)``, whose columns begin
+        A list of ``sk.equal("r.a", "s.a")`` (with ``null_safe=True`` a null equals a null) and
+        ``sk.band("s.b", "t.b", 5)``, whose columns begin
         with the input they are of. The inputs must hang together: conditions between two pairs make
         a chain, between all three a cycle. A pair may have several conditions.
     time
@@ -112,12 +116,14 @@ def join3(
     when = parse_times(inputs, time, {"times": times}, unbounded=not bounded)
     # Two bounded pairs bound all three times. With fewer of them nothing expires.
     lates = parse_lates(late, inputs, when, unbounded=bounded < 2)
+    # Before the streams are described: keys may need columns that Spark casts.
+    compared = _compared(inputs, conditions)
     streams = (
         Stream(inputs[0].plain_schema, when[0], lates[0]),
         Stream(inputs[1].plain_schema, when[1], lates[1]),
         Stream(inputs[2].plain_schema, when[2], lates[2]),
     )
-    edges = _edges(inputs, conditions, streams, bounds)
+    edges = _edges(inputs, compared, streams, bounds)
     spec = ThreeSpec(streams, edges, output, drop_null_times)
     chosen = _parse_strategy(strategy, spec)
     count = sizes(instances=instances)["instances"]
@@ -126,7 +132,8 @@ def join3(
         return ThreeWayOperator(spec, chosen, count or cores)
 
     taken = tuple(this.every_column for this in inputs)
-    joined = Joined3((r, s, t), taken, struct_of(inputs, named), spec=spec, place=place)
+    sources = tuple(this.source for this in inputs)
+    joined = Joined3(sources, taken, struct_of(inputs, named), spec=spec, place=place)
     return joined if where is None else joined.where(where)
 
 
@@ -142,8 +149,7 @@ def _parse_on(inputs: list[columns.Input], on: object) -> list[Linked]:
             raise ArgumentError("on", item, accepted)
         if a > b:
             a, b, left, right = b, a, right, left
-        pair = Band(left, right, item.width) if isinstance(item, Band) else (left, right)
-        found.append((a, b, pair))
+        found.append((a, b, replace(item, left=left, right=right)))
     if not found:
         raise ArgumentError("on", on, ON_FORM)
     return found
@@ -181,19 +187,29 @@ def _written(condition: Linked) -> str:
     a, b, pair = condition
     if isinstance(pair, Band):
         return f"|{NAMES[a]}.{pair.left} - {NAMES[b]}.{pair.right}| <= {pair.width}"
-    return f"{NAMES[a]}.{pair[0]} = {NAMES[b]}.{pair[1]}"
+    sign = "<=>" if pair.null_safe else "="
+    return f"{NAMES[a]}.{pair.left} {sign} {NAMES[b]}.{pair.right}"
+
+
+def _compared(inputs: list[columns.Input], conditions: list[Linked]) -> dict[Pair, Compared]:
+    """The columns that the conditions of each pair compare."""
+    return {
+        (a, b): columns.resolve_keys(
+            inputs[a], inputs[b], [c for x, y, c in conditions if (x, y) == (a, b)]
+        )
+        for a, b in sorted({(a, b) for a, b, _ in conditions})
+    }
 
 
 def _edges(
     inputs: list[columns.Input],
-    conditions: list[Linked],
+    compared: Mapping[Pair, Compared],
     streams: Sequence[Stream],
-    bounds: Mapping[tuple[int, int], tuple[int, int]],
+    bounds: Mapping[Pair, tuple[int, int]],
 ) -> tuple[Edge, ...]:
     edges = []
     for (a, b), bound in bounds.items():
-        mine = [c for x, y, c in conditions if (x, y) == (a, b)]
-        keys_a, keys_b, bands_a, bands_b = columns.resolve_keys(inputs[a], inputs[b], mine)
+        keys_a, keys_b, bands_a, bands_b = compared[a, b]
         left, right = (
             columns.side_spec(inputs[x], keys, bands, streams[x].time, streams[x].late_us)
             for x, keys, bands in ((a, keys_a, bands_a), (b, keys_b, bands_b))

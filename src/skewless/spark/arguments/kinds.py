@@ -8,7 +8,7 @@ from typing import Literal
 
 from pyspark.sql import Column, DataFrame
 
-from skewless.conditions import Band, Unbounded
+from skewless.conditions import Band, Equal, Unbounded
 from skewless.spark.result import Result
 
 Source = DataFrame | Result
@@ -17,8 +17,10 @@ Bound = Duration | tuple[Duration, Duration]
 Within = Bound | Unbounded
 HalfOpen = Within | tuple[Duration, Unbounded] | tuple[Unbounded, Duration]
 Late = Duration | Sequence[Duration | None]
-On = str | tuple[str, str] | Band | Sequence[str | tuple[str, str] | Band]
-Time = str | Sequence[str]
+Name = str | Column
+OneOn = Name | tuple[Name, Name] | Band | Equal
+On = OneOn | Sequence[OneOn]
+Time = Name | Sequence[Name]
 Condition = str | Column
 ErrorOrDrop = Literal["error", "drop"]
 Auto = Literal["auto"]

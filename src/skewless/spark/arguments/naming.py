@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import DataType, StructField, StructType
 
 from skewless.conditions import Band
 from skewless.errors import ArgumentError, ColumnError
@@ -15,12 +15,14 @@ from skewless.spark.arguments.columns import Condition, Input
 @dataclass(frozen=True)
 class Named:
     """A column of the result: the number of the input and of the column it is taken from. Where a
-    row may lack this input, `other` is the equal column of the other one."""
+    row may lack this input, `other` is the equal column of the other one, and `type` what both are
+    cast to if they are of two types."""
 
     input: int
     index: int
     name: str
     other: int | None = None
+    type: DataType | None = None
 
 
 def named_columns(
@@ -68,14 +70,14 @@ def _written(suffixes: tuple[str, ...]) -> str:
 def merged_keys(conditions: Sequence[tuple[int, int, Condition]]) -> set[tuple[int, str]]:
     """Columns that are joined by equality under one name: there is no need for the second."""
     return {
-        (b, pair[1].lower())
+        (b, pair.right.lower())
         for _, b, pair in conditions
-        if not isinstance(pair, Band) and pair[0].lower() == pair[1].lower()
+        if not isinstance(pair, Band) and pair.left.lower() == pair.right.lower()
     }
 
 
 def struct_of(inputs: Sequence[Input], named: Sequence[Named]) -> StructType:
     """The columns in Spark's types."""
     return StructType(
-        [StructField(c.name, inputs[c.input].fields[c.index].dataType) for c in named]
+        [StructField(c.name, c.type or inputs[c.input].fields[c.index].dataType) for c in named]
     )

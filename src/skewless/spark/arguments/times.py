@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from pyspark.sql import Column
+
 from skewless.arrays.types import FAR_US
 from skewless.conditions import UNBOUNDED
 from skewless.durations import parse_duration_us
@@ -173,7 +175,7 @@ def _time_names(
     if given and len(older) == len(inputs):
         return list(older.items())
     argument, value = (given[0], older[given[0]]) if given else ("time", time)
-    if value is None or isinstance(value, str):
+    if value is None or isinstance(value, str | Column):
         return [(argument, value)] * len(inputs)
     if not isinstance(value, tuple | list) or len(value) != len(inputs):
         names = ", ".join(this.argument for this in inputs)

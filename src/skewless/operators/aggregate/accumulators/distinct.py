@@ -17,8 +17,9 @@ import datasketches
 import numpy as np
 import pyarrow as pa
 
-from skewless.arrays.keys import hash_keys, is_key_type
+from skewless.arrays.keys import hash_keys
 from skewless.arrays.types import KeyColumn, SideSpec, UInts
+from skewless.arrays.values import is_flat
 from skewless.errors import ArgumentError
 from skewless.operators.aggregate.accumulators.base import Accumulator, Groups, State, Types
 from skewless.operators.aggregate.accumulators.reduce import (
@@ -54,7 +55,7 @@ class ApproxDistinct(Accumulator):
             raise ArgumentError("lg_k", self.lg_k, "a whole number from 5 to 20")
 
     def bind(self, types: Sequence[pa.DataType]) -> Accumulator:
-        if not is_key_type(types[0]):
+        if not is_flat(types[0]):
             raise ValueError(KEYS)
         return ApproxDistinct(self.lg_k, types[0])
 

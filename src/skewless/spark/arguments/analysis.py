@@ -1,0 +1,125 @@
+"""What Spark's analyser makes of columns and conditions: which columns they mean, and what is cast
+to what before two are compared. So keys are compared as in Spark's own joins, whatever its
+settings say.
+
+The analysed plan is in the JVM; Spark Connect does not show it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
+
+EQUAL = {"EqualTo": False, "EqualNullSafe": True}
+
+
+class NotUnderstoodError(Exception):
+    """The analyser refuses something, or it is not of the kind that is asked for. Says why."""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A column as it is compared: its side (0 or 1) and number, and what it is cast to first, step
+    by step."""
+
+    side: int
+    index: int
+    casts: tuple[DataType, ...] = ()
+
+
+@dataclass(frozen=True)
+class Equality:
+    """A column of the left side that equals one of the right."""
+
+    left: Operand
+    right: Operand
+    null_safe: bool
+
+
+def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
+    nothing: list[Any] = []
+    return session.createDataFrame(nothing, schema)
+
+
+def casts_of(
+    session: SparkSession, left: DataType, right: DataType
+) -> tuple[tuple[DataType, ...], tuple[DataType, ...]]:
+    """What values of two types are cast to before they are compared."""
+    a = empty_frame(session, StructType([StructField("a", left)]))
+    b = empty_frame(session, StructType([StructField("b", right)]))
+    (found,) = equalities(a, b, a["a"] == b["b"])
+    return found.left.casts, found.right.casts
+
+
+def equalities(left: DataFrame, right: DataFrame, condition: Column) -> list[Equality]:
+    """The equalities that a condition of a join is made of."""
+    plan = _analysed(lambda: left.join(right, condition))
+    numbers = {
+        attribute.exprId().id(): (side, index)
+        for side, child in enumerate((plan.left(), plan.right()))
+        for index, attribute in enumerate(_items(child.output()))
+    }
+    return [_equality(part, numbers) for part in _parts(plan.condition().get())]
+
+
+def column_index(frame: DataFrame, column: Column) -> int:
+    """The number of the column that an expression means."""
+    plan = _analysed(lambda: frame.select(column))
+    (found,) = _items(plan.expressions()) if plan.expressions().length() == 1 else (None,)
+    ids = [attribute.exprId().id() for attribute in _items(plan.children().apply(0).output())]
+    if found is None or _name(found) != "AttributeReference":
+        raise NotUnderstoodError("it is computed: add it with withColumn first")
+    return ids.index(found.exprId().id())
+
+
+def _analysed(make: Any) -> Any:
+    try:
+        return make()._jdf.queryExecution().analyzed()
+    except PySparkException as error:
+        why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
+        raise NotUnderstoodError(f"Spark says: {why}") from error
+
+
+def _parts(expression: Any) -> Iterator[Any]:
+    if _name(expression) != "And":
+        yield expression
+        return
+    for child in _items(expression.children()):
+        yield from _parts(child)
+
+
+def _equality(expression: Any, numbers: dict[int, tuple[int, int]]) -> Equality:
+    null_safe = EQUAL.get(_name(expression))
+    if null_safe is None:
+        raise NotUnderstoodError(f"not an equality: {expression.sql()}")
+    operands = [_operand(child, numbers) for child in _items(expression.children())]
+    a, b = sorted(operands, key=lambda operand: operand.side)
+    if (a.side, b.side) != (0, 1):
+        raise NotUnderstoodError(f"both sides are of one input: {expression.sql()}")
+    return Equality(a, b, null_safe)
+
+
+def _operand(expression: Any, numbers: dict[int, tuple[int, int]]) -> Operand:
+    casts: list[DataType] = []
+    below = expression
+    while _name(below) == "Cast" and below.evalMode().toString() != "TRY":
+        casts.insert(0, _parse_datatype_json_string(below.dataType().json()))
+        below = below.child()
+    if _name(below) != "AttributeReference":
+        raise NotUnderstoodError(
+            f"not a column but computed: {expression.sql()}. Add it with withColumn first"
+        )
+    return Operand(*numbers[below.exprId().id()], tuple(casts))
+
+
+def _name(expression: Any) -> str:
+    return str(expression.getClass().getSimpleName())
+
+
+def _items(seq: Any) -> list[Any]:
+    return [seq.apply(i) for i in range(seq.length())]
