@@ -65,7 +65,7 @@ class Query:
             node.name: node.operator.coordinator(self._state(node), self.folder)
             for node in self.pipeline.nodes
         }
-        self._clean_orphans()
+        self.clean_up_orphans()
         self.is_open = True
 
     def _state(self, node: Node) -> OperatorState | None:
@@ -90,8 +90,9 @@ class Query:
                 if f"{durable}/{name}" not in referred:
                     self.folder.delete(f"{durable}/{name}")
 
-    def _clean_orphans(self) -> None:
-        """Remove what a process that is gone has left."""
+    def clean_up_orphans(self) -> None:
+        """Remove what was written for nothing: by a process that is gone, or for a batch that was
+        committed before."""
         self._sweep()
         for transient in TRANSIENT:
             self.folder.delete_folder(transient)
