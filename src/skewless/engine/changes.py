@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from skewless.state.commits import OperatorState
 
 Facts = Mapping[str, str]
+BRACKETS = (("<", ">"), ("(", ")"), ("[", "]"))
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,8 @@ def columns_in(text: str) -> dict[str, str]:
     {'k': 'int64', 'a b': 'decimal128(10, 2)'}
     """
     found: dict[str, str] = {}
+    if any(text.count(opened) != text.count(closed) for opened, closed in BRACKETS):
+        return {}
     for part in _outside_brackets(text, ", "):
         *name, kind = _outside_brackets(part, " ")
         if not name:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
+
+import numpy as np
 
 from skewless.arrays.types import FAR_US, SIDES
 from skewless.durations import parse_duration_us
@@ -14,7 +15,6 @@ from skewless.operators.pair import JoinSpec
 from skewless.state.commits import OperatorState
 
 EARLIER = "earlier_bounds"  # in the facts of the state
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def earlier_epochs(state: OperatorState | None) -> tuple[Epoch, ...]:
@@ -82,10 +82,10 @@ def _told(spec: JoinSpec, epoch: Epoch) -> str:
     if epoch.since_us <= -FAR_US:
         return f"within is now {within}"
     time = spec.inputs()[0].time_name
-    since = EPOCH + timedelta(microseconds=epoch.since_us)
+    since = np.datetime64(epoch.since_us, "us")
     return (
-        f"within is now {within}, complete for left rows with {time} from {since.isoformat()} on; "
-        "those before go by the former bound"
+        f"within is now {within}: it holds, and results are complete, for left rows with {time} "
+        f"from {since} (UTC) on; those before go by the former bound"
     )
 
 
