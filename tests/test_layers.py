@@ -52,7 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # Parts of a package that know no other part of it but these.
 SHARED = {
-    "operators": {"join_type", "pair", "pair_condition", "ingesting", "groups"},
+    "operators": {"join_type", "epochs", "pair", "pair_condition", "ingesting", "groups"},
     "placement": {"strategy", "units", "figures", "places"},
 }
 MAY_IMPORT_PYSPARK = {"spark", "cli"}

@@ -9,7 +9,7 @@ work in another way than the one before it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -103,12 +103,18 @@ class QueryKit:
     more_than: int = 100
     decides: bool = False
     """Whether it moves work about between batches."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Those of its session."""
 
     def sources(self, folder: Path) -> list[FileStream]:
         """The streams, without any files yet."""
         return [FileStream(folder / name, schema_of(name)) for name in self.streams]
 
     def result(self, session: SparkSession, folder: Path, way: str, static: bool = False) -> Result:
+        if self.settings:
+            session = session.newSession()
+            for name, value in self.settings.items():
+                session.conf.set(name, value)
         read = FileStream.read_static if static else FileStream.read
         frames = [read(source, session) for source in self.sources(folder)]
         return self.build(frames, self.ways[way])
@@ -431,6 +437,67 @@ JOIN_DEDUPLICATE = QueryKit(
     decides=True,
 )
 
+# Behind stateful operators of Spark's own ---------------------------------------------------------
+
+STORES = {
+    name: {
+        "spark.sql.streaming.stateStore.providerClass": (
+            f"org.apache.spark.sql.execution.streaming.state.{provider}"
+        ),
+        "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # batches are files
+        "spark.sql.session.timeZone": "UTC",
+    }
+    for name, provider in (
+        ("HDFS", "HDFSBackedStateStoreProvider"),
+        ("RocksDB", "RocksDBStateStoreProvider"),
+    )
+}
+
+
+def different_seconds(frames: Frames, way: Mapping[str, Any]) -> sk.Joined:
+    """Spark's deduplication before a join."""
+    a = frames[0].select("a_k", F.date_trunc("second", "a_t").alias("a_t"))
+    different = a.withWatermark("a_t", LATE).dropDuplicates(["a_k", "a_t"])
+    return joined([different, frames[1]], way)
+
+
+DIFFERENT_SECONDS = f"""
+    SELECT a.*, b.* FROM (SELECT DISTINCT a_k, date_trunc('second', a_t) AS a_t FROM a) AS a
+    JOIN b ON a_k = b_k AND {near("a.a_t", "b_t")}
+"""
+
+
+def counted_windows(frames: Frames, way: Mapping[str, Any]) -> sk.Joined:
+    """Spark's aggregation before a join."""
+    windows = (
+        frames[0]
+        .withWatermark("a_t", LATE)
+        .groupBy(F.window("a_t", f"{SLIDE_S} seconds"), "a_k")
+        .agg(F.count("*").alias("n"))
+        .select("a_k", F.col("window.start").alias("a_t"), "n")
+    )
+    return joined([windows, frames[1]], way)
+
+
+# Spark emits a window in the batch after its watermark has passed it.
+COUNTED_WINDOWS = f"""
+    WITH rows_in AS (SELECT a_k, time_bucket(INTERVAL {SLIDE_S} seconds, a_t) AS start FROM a),
+    windows AS (
+        SELECT a_k, start AS a_t, count(*) AS n FROM rows_in
+        WHERE epoch(start) <= (SELECT max(epoch(a_t)) FROM a) - {SLIDE_S + LATE_S} GROUP BY ALL
+    )
+    SELECT windows.*, b.* FROM windows JOIN b ON a_k = b_k AND {near("windows.a_t", "b_t")}
+"""
+
+BEHIND_SPARKS = tuple(
+    QueryKit(f"Spark's {name} in {store} → join", "ab", PLACED, build, asks, 50, True, settings)
+    for store, settings in STORES.items()
+    for name, build, asks in (
+        ("dropDuplicates", different_seconds, DIFFERENT_SECONDS),
+        ("groupBy", counted_windows, COUNTED_WINDOWS),
+    )
+)
+
 SINGLE = (
     JOIN,
     of_type("full", "FULL", 100),
@@ -454,4 +521,4 @@ COMPOSED = (
     DEDUPLICATE_JOIN,
     JOIN_DEDUPLICATE,
 )
-KITS = {kit.name: kit for kit in (*SINGLE, *COMPOSED)}
+KITS = {kit.name: kit for kit in (*SINGLE, *COMPOSED, *BEHIND_SPARKS)}

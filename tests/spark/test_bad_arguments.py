@@ -378,10 +378,11 @@ def test_wrong_way_to_the_result(streaming: sk.Joined, frames: tuple[DataFrame, 
         refused(way, ArgumentError, name, "streaming inputs", "writeStream")
 
 
-@pytest.mark.parametrize("mode", ["complete", "update", None])
+@pytest.mark.parametrize("mode", ["complete", "upsert", None])
 def test_output_mode(streaming: sk.Joined, mode: Any) -> None:
     writer = streaming.writeStream
-    refused(lambda: writer.outputMode(mode), ArgumentError, "outputMode", mode, "'append'")
+    choices = ("'append'", "'update'")
+    refused(lambda: writer.outputMode(mode), ArgumentError, "outputMode", mode, *choices)
 
 
 @pytest.mark.parametrize(
@@ -415,7 +416,7 @@ def test_a_format_that_is_not_installed(streaming: sk.Joined, tmp_path: Path) ->
 
 @pytest.mark.parametrize("key", ["skewless.keepcommit", "Skewless.Slots"])
 def test_unknown_option(streaming: sk.Joined, key: str) -> None:
-    choices = ("skewless.keepCommits", "skewless.keepHistory")
+    choices = ("skewless.keepCommits", "skewless.keepHistory", "skewless.existing")
     refused(lambda: streaming.writeStream.option(key, 1), ArgumentError, "option", key, *choices)
     refused(
         lambda: streaming.writeStream.options(**{key: 1}), ArgumentError, "option", key, *choices

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from skewless.failpoints import POINTS
 from tests.spark.killed import Stories
-from tests.spark.query_kits import JOIN, JOIN_AGGREGATE, KITS, QueryKit
+from tests.spark.query_kits import BEHIND_SPARKS, JOIN, JOIN_AGGREGATE, KITS, QueryKit
 
 SHARING = 6  # as many queries share a process as its memory can hold
 EVERY_KIT = list(KITS.values())
@@ -24,6 +24,14 @@ pytestmark = pytest.mark.usefixtures("early_compaction")
 
 def test_kills_at_telling_points(spark: SparkSession, tmp_path: Path) -> None:
     Stories.of([JOIN, JOIN_AGGREGATE], spark, tmp_path).kill_at(["commit.begun", "commit.written"])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_kills_between_our_commit_and_sparks(spark: SparkSession, tmp_path: Path) -> None:
+    """Spark's stateful operators before ours have to commit a batch that we have committed."""
+    points = ["cleanup.done", "commit.written", "publish.done"]
+    Stories.of(BEHIND_SPARKS, spark, tmp_path).kill_at(points)
 
 
 @pytest.mark.slow

@@ -233,7 +233,7 @@ def test_nothing_runs_before_it_is_started(spark: SparkSession, streaming: sk.Jo
         for refused in (
             lambda: streaming.writeStream.format("parquet").start(),
             lambda: streaming.writeStream.format("nope").option("checkpointLocation", "x").start(),
-            lambda: streaming.writeStream.outputMode("update"),
+            lambda: streaming.writeStream.outputMode("complete"),
             streaming.dataframe,
             streaming.show,
         ):

@@ -40,6 +40,10 @@ def run_batch(
     """One batch from beginning to end; None if it was committed before, and must change nothing."""
     failpoints.hit("batch.begun", query.root, batch_id)
     if query.is_done(batch_id):
+        # Whoever feeds the streams may have state of its own that only counts once they were read
+        # to the end in this very run: Spark's operators before ours have.
+        executor.arrivals()
+        query.clean_up_orphans()
         return None
     work = BatchWork(query, executor, batch_id)
     rows = work.up_to_results()

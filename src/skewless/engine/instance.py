@@ -78,8 +78,8 @@ class Instance:
 
     def rows(self, segment: SegmentInfo) -> Rows:
         """The rows of a segment, mapped into memory; those that are asked for again stay so."""
-        time_index = self.layouts[segment.side].time_index
-        return CACHE.rows(self.folder, segment, time_index, self.scope)
+        layout = self.layouts[segment.side]
+        return CACHE.rows(self.folder, segment, layout.time_index, self.scope, layout.schema)
 
     def write(self, side: str, rows: Rows, kind: str, level: int = 0) -> None:
         """Rows that will be state."""

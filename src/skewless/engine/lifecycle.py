@@ -14,10 +14,11 @@ from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
 from skewless.engine.pipeline import Node, Pipeline
 from skewless.engine.report import BatchReport, InstanceReport, OperatorReport, heaviest
+from skewless.engine.takeover import record, take_over
 from skewless.engine.watermark import NEVER_US, advance, behind, known, reached
 from skewless.errors import DataError, StateAccessError, StateDamagedError
 from skewless.state.blobs import BLOBS
-from skewless.state.commits import COMMITS, Commit, CommitLog, OperatorState, claim
+from skewless.state.commits import COMMITS, Commit, CommitLog, OperatorState
 from skewless.state.files import Folder
 from skewless.state.history import HISTORY, write_report
 from skewless.state.publish import STAGED, publish, staging_folder
@@ -45,6 +46,8 @@ class Query:
         self._commits = CommitLog(self.folder)
         self._kept: dict[int, set[str]] = {}
         self.last: Commit | None = None
+        self._notes: Mapping[str, tuple[str, ...]] = {}  # what has changed, until it is reported
+        self._is_recorded = True
         self.coordinators: dict[str, Coordinator] = {}
         self._losses = LossLog()
         self.is_open = False
@@ -55,10 +58,10 @@ class Query:
         self._check_writable()
         for name in (COMMITS, HISTORY, *DURABLE, *TRANSIENT):
             self.folder.make(name)
-        claim(self.folder, self.pipeline.fingerprint())
         ids = self._commits.batch_ids()
         self._kept = {i: self._commits.read(i).files for i in ids}
-        self.last = self._commits.read(ids[-1]) if ids else None
+        taken = take_over(self.folder, self.pipeline, self._commits.latest())
+        self.last, self._notes, self._is_recorded = taken.last, taken.notes, taken.is_recorded
         if self.last is not None:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda s: verify_segment(self.folder, s), self.last.segments))
@@ -67,7 +70,7 @@ class Query:
             node.name: node.operator.coordinator(self._state(node), self.folder)
             for node in self.pipeline.nodes
         }
-        self._clean_orphans()
+        self.clean_up_orphans()
         self.is_open = True
 
     def _state(self, node: Node) -> OperatorState | None:
@@ -92,8 +95,9 @@ class Query:
                 if f"{durable}/{name}" not in referred:
                     self.folder.delete(f"{durable}/{name}")
 
-    def _clean_orphans(self) -> None:
-        """Remove what a process that is gone has left."""
+    def clean_up_orphans(self) -> None:
+        """Remove what was written for nothing: by a process that is gone, or for a batch that was
+        committed before."""
         self._sweep()
         for transient in TRANSIENT:
             self.folder.delete_folder(transient)
@@ -196,13 +200,16 @@ class Query:
             )
             for name, batch in batches.items()
         }
-        commit = Commit(batch_id, states, tuple(moves))
+        commit = Commit(batch_id, states, tuple(moves), self.pipeline.fingerprint())
         report = self._report(commit, batches, outcomes, phases_ms or {})
         write_report(self.folder, batch_id, report.to_json())
         failpoints.hit("history.written", self.root, batch_id)
         self._commits.write(commit)
-        self.last = commit
+        self.last, self._notes = commit, {}
         self._kept[batch_id] = commit.files
+        if not self._is_recorded:
+            record(self.folder, commit)
+            self._is_recorded = True
         publish(self.folder, commit)
         self._clean_up(batch_id, _files_of(batches.values()))
         failpoints.hit("cleanup.done", self.root, batch_id)
@@ -217,7 +224,9 @@ class Query:
         phases_ms: Mapping[str, float],
     ) -> BatchReport:
         reports = [
-            _operator_report(node, batches[node.name], outcomes[node.name])
+            _operator_report(
+                node, batches[node.name], outcomes[node.name], self._notes.get(node.name, ())
+            )
             for node in self.pipeline.nodes
         ]
         streams = {
@@ -277,7 +286,9 @@ def _emitted_nothing(batch: Batch) -> bool:
     return batch.is_complete and not any(r.emitted for step in batch.reports for r in step if r)
 
 
-def _operator_report(node: Node, batch: Batch, outcome: Outcome) -> OperatorReport:
+def _operator_report(
+    node: Node, batch: Batch, outcome: Outcome, notes: tuple[str, ...]
+) -> OperatorReport:
     dropped: dict[str, int] = {}
     for counts in (*(a.dropped for a in batch.arrivals), outcome.dropped):
         for cause, count in counts.items():
@@ -301,6 +312,7 @@ def _operator_report(node: Node, batch: Batch, outcome: Outcome) -> OperatorRepo
         slots=outcome.slots,
         keys=outcome.keys,
         key_figures=outcome.key_figures,
+        notes=notes,
     )
 
 

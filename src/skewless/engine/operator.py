@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
+from skewless.engine.changes import Adopted, Facts
 from skewless.engine.watermark import EventTimes
 from skewless.placement.figures import Decision, Figures, WatchedKey
 from skewless.state.blobs import BlobInfo
@@ -271,6 +272,14 @@ class Operator(ABC):
 
     def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
         return self.spec.event_times(below)
+
+    def adopt(
+        self, state: OperatorState | None, before: Facts, after: Facts, *, feeds: bool
+    ) -> Adopted:
+        """How it goes on from the state of an operator in its place with other facts, `before`; its
+        own are `after`. `feeds` says whether others take its rows. Unless it says more, nothing may
+        change."""
+        return Adopted(state)
 
     @abstractmethod
     def ingest(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,8 +117,17 @@ class Pipeline:
         kinds = " → ".join(node.name for node in self.nodes)
         for node in self.nodes:
             of_node = node.operator.fingerprint() | _sources(node)
-            facts |= {f"{node.name}: {fact}": value for fact, value in of_node.items()}
+            facts |= {f"{self.prefix_of(node)}{fact}": value for fact, value in of_node.items()}
         return {"kind": kinds} | facts
+
+    def prefix_of(self, node: Node) -> str:
+        """What the facts of an operator begin with among those of the query."""
+        return "" if len(self.nodes) == 1 else f"{node.name}: "
+
+    def facts_of(self, node: Node, facts: Mapping[str, str]) -> dict[str, str]:
+        """The facts of one operator, among those of a query."""
+        prefix = self.prefix_of(node)
+        return {k.removeprefix(prefix): v for k, v in facts.items() if k.startswith(prefix)}
 
 
 def _sources(node: Node) -> dict[str, str]:

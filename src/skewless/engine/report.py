@@ -101,7 +101,8 @@ class OperatorReport:
     band", "not comparable"), late ones also by the `late` in microseconds that would have kept
     them. Of the `counters`, "matches" are the rows it emitted; others are its
     own. `slots` has the figures of every slot, `key_figures` those of the heaviest `keys`;
-    `verdict` sums up how even the work is.
+    `verdict` sums up how even the work is. `notes` say what has changed since the batch before, as
+    the query was started again with other arguments.
     """
 
     name: str
@@ -120,6 +121,7 @@ class OperatorReport:
     slots: Figures | None = field(default=None, compare=False, repr=False)
     keys: tuple[WatchedKey, ...] = ()
     key_figures: Figures | None = field(default=None, compare=False, repr=False)
+    notes: tuple[str, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -198,6 +200,7 @@ class OperatorReport:
         data["heavy_keys"] = tuple(KeyShare(**k) for k in data["heavy_keys"])
         data["decisions"] = tuple(Decision(**d) for d in data["decisions"])
         data["keys"] = tuple(WatchedKey(**k) for k in data["keys"])
+        data["notes"] = tuple(data.get("notes", ()))
         for name in ("slots", "key_figures"):
             if data[name] is not None:
                 data[name] = Figures.from_json(data[name])
@@ -271,6 +274,7 @@ class BatchReport(OperatorReport):
                 for d in report.decisions
             ),
             "verdict": "; ".join(f"{r.name}: {r.verdict}" for r in operators if r.verdict),
+            "notes": tuple(f"{r.name}: {note}" for r in operators for note in r.notes),
         }
         return BatchReport(**own, **timing, operators=tuple(operators))
 

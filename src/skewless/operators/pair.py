@@ -13,6 +13,7 @@ from skewless.durations import format_duration_us
 from skewless.engine.operator import Input
 from skewless.engine.watermark import EventTimes, Party, joined_times
 from skewless.expressions import Condition
+from skewless.operators.epochs import Epoch
 from skewless.operators.join_type import INNER, JoinType
 from skewless.operators.pair_condition import PairCondition
 
@@ -41,7 +42,8 @@ class OutputColumn:
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """What is joined with what: ``left.time + lower <= right.time <= left.time + upper``."""
+    """What is joined with what: ``left.time + lower <= right.time <= left.time + upper``. Left rows
+    of `earlier` epochs are joined by the bounds of then."""
 
     left: SideSpec
     right: SideSpec
@@ -51,6 +53,7 @@ class JoinSpec:
     drop_null_times: bool = False
     how: JoinType = INNER
     condition: PairCondition | None = None
+    earlier: tuple[Epoch, ...] = ()
 
     def side(self, side: str) -> SideSpec:
         return self.left if side == "left" else self.right
@@ -75,18 +78,21 @@ class JoinSpec:
         new row is at or after it, so that its partner is at most the bound behind."""
         return max(0, self.upper_us), max(0, -self.lower_us)
 
-    def partner_bounds(self, prober: Side) -> tuple[int, int]:
-        """The interval around a prober's time in which its partner's time lies."""
-        if prober == "left":
-            return self.lower_us, self.upper_us
-        return -self.upper_us, -self.lower_us
+    @property
+    def epochs(self) -> tuple[Epoch, ...]:
+        """By which bounds left rows of which times are joined; almost always one."""
+        since_us = self.earlier[-1].until_us if self.earlier else -FAR_US
+        return (*self.earlier, Epoch(since_us, FAR_US, self.lower_us, self.upper_us))
 
-    def decided_before_us(self, side: str, watermark_us: int) -> int:
+    def partner_bounds(self, prober: Side) -> tuple[int, int]:
+        """The interval around a prober's time in which its partner's time lies, in any epoch."""
+        bounds = [epoch.partner_bounds(prober) for epoch in self.epochs]
+        return min(lower for lower, _ in bounds), max(upper for _, upper in bounds)
+
+    def decided_before_us(self, side: Side, watermark_us: int) -> int:
         """Rows of `side` older than this can meet no row at or after the watermark."""
-        if not self.is_decided(side):
-            return -FAR_US
-        after = watermark_us - self.upper_us if side == "left" else watermark_us + self.lower_us
-        return max(after, -FAR_US)
+        latest_us = self.partner_bounds(side)[1]
+        return -FAR_US if latest_us >= FAR_US else max(watermark_us - latest_us, -FAR_US)
 
     def keep_after_us(
         self, side: Side, watermark_us: int, decided_us: Mapping[str, int] | None = None

@@ -31,6 +31,7 @@ from skewless.spark.exchange import (
     rows_function,
 )
 from skewless.spark.steps import with_steps
+from skewless.state.output import Output
 from skewless.state.owner import CheckpointLock
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -98,9 +99,14 @@ class BatchDriver:
     is pickled by its fields, before any batch is at work."""
 
     def __init__(
-        self, query: Query, sink: Sink[DataFrame], schemas: Mapping[str, StructType]
+        self,
+        query: Query,
+        sink: Sink[DataFrame],
+        schemas: Mapping[str, StructType],
+        output: Output | None = None,
     ) -> None:
         self.query, self._sink, self._schemas = query, sink, dict(schemas)
+        self._output = output
         self._at_work = threading.Lock()
         self._closed = False
 
@@ -109,6 +115,14 @@ class BatchDriver:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         vars(self).update(state, _at_work=threading.Lock())
+
+    def open(self) -> None:
+        """Open the state, if nothing speaks against it; only then touch the output folder."""
+        if self._output is not None:
+            self._output.check(self.query.folder)
+        self.query.open()
+        if self._output is not None:
+            self._output.take(self.query.folder)
 
     def close(self) -> None:
         """Wait for a batch at work, and take no other: a stopped query must not commit after its
@@ -124,7 +138,7 @@ class BatchDriver:
     def _process(self, arrived: DataFrame, batch_id: int) -> None:
         if not self.query.is_open:
             CheckpointLock(self.query.folder).acquire()  # held as long as this process lives
-            self.query.open()
+            self.open()
         session = arrived.sparkSession
         executor = SparkExecutor(session, arrived, self._schemas)
         run_batch(self.query, executor, self._sink, batch_id)

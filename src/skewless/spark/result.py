@@ -68,8 +68,10 @@ class Result(ABC):
     steps: Steps = ()
     shaped: StructType | None = None  # the columns after the steps, event times marked
 
-    output_modes: ClassVar[tuple[str, ...]] = ("append",)
-    output_modes_text: ClassVar[str] = "'append': a join only ever adds rows"
+    output_modes: ClassVar[tuple[str, ...]] = ("append", "update")
+    output_modes_text: ClassVar[str] = (
+        "'append' or 'update', which are the same here: rows are added, and never change"
+    )
 
     @abstractmethod
     def operator(self, cores: int, mode: str | None) -> Operator:
@@ -245,7 +247,7 @@ class Result(ABC):
 
     def output_mode(self, mode: str | None) -> str:
         """The output mode to run in, given what the user asked for."""
-        return mode or "append"
+        return "append"
 
     @property
     def refused_below(self) -> str | None:

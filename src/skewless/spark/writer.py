@@ -28,6 +28,7 @@ from skewless.spark.sinks import (
     TableSink,
 )
 from skewless.state.files import STATE_FOLDER, Folder, qualify
+from skewless.state.output import CHOICES, EXISTING, Output
 from skewless.state.owner import CheckpointLock
 from skewless.state.publish import FILE_FORMATS
 
@@ -41,7 +42,10 @@ class ResultWriter:
     """Collects where and how to write; `start` begins.
 
     Options of its own: ``skewless.keepCommits`` (default 10), how many batches of state can be gone
-    back to, and ``skewless.keepHistory`` (default 1000), how many batch reports are kept.
+    back to; ``skewless.keepHistory`` (default 1000), how many batch reports are kept; and
+    ``skewless.existing``, what to do with files that another query left in the output folder:
+    ``"append"`` adds to them, ``"overwrite"`` removes them when the checkpoint is new. Without it
+    such a folder is refused.
     """
 
     def __init__(self, result: Result) -> None:
@@ -60,8 +64,9 @@ class ResultWriter:
 
     def option(self, key: str, value: Any) -> ResultWriter:
         name = key.lower()
-        if name.startswith("skewless.") and name not in OWN_OPTIONS:
-            raise ArgumentError("option", key, "skewless.keepCommits or skewless.keepHistory")
+        if name.startswith("skewless.") and name not in (*OWN_OPTIONS, EXISTING):
+            accepted = f"skewless.keepCommits, skewless.keepHistory or {EXISTING}"
+            raise ArgumentError("option", key, accepted)
         self._options = {k: v for k, v in self._options.items() if k.lower() != name} | {key: value}
         return self
 
@@ -118,7 +123,7 @@ class ResultWriter:
         self._take(more)
         if path is not None:
             self.option("path", path)
-        return self._start(self._sink)
+        return self._start(self._sink, self._output())
 
     def _take(self, more: dict[str, Any]) -> None:
         """Settings given to `start`, as PySpark allows."""
@@ -129,7 +134,9 @@ class ResultWriter:
             else:
                 self.option(key, value)
 
-    def _start(self, make_sink: Callable[[str, str], Sink]) -> StreamingQuery:
+    def _start(
+        self, make_sink: Callable[[str, str], Sink], output: Output | None = None
+    ) -> StreamingQuery:
         check_workers(self._result.sparkSession)
         checkpoint = self._checkpoint()
         root = f"{qualify(checkpoint)}/{STATE_FOLDER}"
@@ -139,15 +146,18 @@ class ResultWriter:
             for k, v in self._options.items()
             if k.lower() in OWN_OPTIONS
         }
+        if output is None and self._get(EXISTING) is not None:
+            accepted = "left out: only files can be there already"
+            raise ArgumentError(EXISTING, self._get(EXISTING), accepted)
         sink = make_sink(root, spark_root)
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
         remote = is_remote(self._result.sparkSession)
         lock = CheckpointLock(Folder(root))
         try:
-            driver, arrivals = self._query(root, sink, keeping)
+            driver, arrivals = self._query(root, sink, keeping, output)
             if not remote:
                 lock.acquire()
-                driver.query.open()
+                driver.open()
             writer = arrivals.writeStream.foreachBatch(driver)
             writer = writer.option(CHECKPOINT, checkpoint)
             if self._query_name is not None:
@@ -162,14 +172,14 @@ class ResultWriter:
         return query
 
     def _query(
-        self, root: str, sink: Sink, keeping: dict[str, int]
+        self, root: str, sink: Sink, keeping: dict[str, int], output: Output | None
     ) -> tuple[BatchDriver, DataFrame]:
         """What is done with every batch, and the streaming plan that feeds it."""
         result = self._result
         mode = result.output_mode(self._mode)
         pipeline, plan = result.pipeline(parallelism(result.sparkSession), mode)
         shaped = ShapedSink(sink, plan.steps)
-        driver = BatchDriver(Query(root, pipeline, **keeping), shaped, plan.schemas)
+        driver = BatchDriver(Query(root, pipeline, **keeping), shaped, plan.schemas, output)
         return driver, plan.arrivals(pipeline, root)
 
     def _get(self, key: str) -> Any:
@@ -197,7 +207,7 @@ class ResultWriter:
         )
 
     def _sink_options(self) -> dict[str, Any]:
-        own = {CHECKPOINT.lower(), "path", *OWN_OPTIONS}
+        own = {CHECKPOINT.lower(), "path", EXISTING, *OWN_OPTIONS}
         return {k: v for k, v in self._options.items() if k.lower() not in own}
 
     def _sink(self, root: str, spark_root: str) -> Sink:
@@ -220,6 +230,17 @@ class ResultWriter:
             return MemorySink(self._result.sparkSession, self._query_name, self._result.schema)
         self._check_installed(source)
         return SourceSink(source, options, self._partition_by, None if path is None else str(path))
+
+    def _output(self) -> Output | None:
+        """The folder that files are written to, if they are."""
+        source, path = self._format or self._default_format(), self._get("path")
+        if self._function is not None or source.lower() not in FILE_FORMATS or not path:
+            return None
+        existing = self._get(EXISTING)
+        if existing is not None and str(existing).lower() not in CHOICES:
+            raise ArgumentError(EXISTING, existing, f"one of: {', '.join(CHOICES)}")
+        told = None if existing is None else str(existing).lower()
+        return Output(qualify(str(path)).rstrip("/"), told)
 
     def _check_installed(self, source: str) -> None:
         """Whether Spark knows a format shows when one tries to read it; that it cannot be read so,

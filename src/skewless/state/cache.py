@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 
+import pyarrow as pa
+
 from skewless.state.files import Folder
 from skewless.state.segments import Rows, SegmentInfo, read_segment
 
@@ -13,15 +15,22 @@ class SegmentCache:
 
     def __init__(self, most: int = 512) -> None:
         self._most = most
-        self._rows: OrderedDict[tuple[str, str, str], Rows] = OrderedDict()
+        self._rows: OrderedDict[tuple[str, str, str, tuple[str, ...]], Rows] = OrderedDict()
 
     def rows(
-        self, folder: Folder, segment: SegmentInfo, time_index: int | None, scope: str = ""
+        self,
+        folder: Folder,
+        segment: SegmentInfo,
+        time_index: int | None,
+        scope: str = "",
+        schema: pa.Schema | None = None,
     ) -> Rows:
-        """The rows of a segment. The scope says who asks: a query's operator, say."""
-        key = (scope, folder.root, segment.name)
+        """The rows of a segment. The scope says who asks: a query's operator, say. One that was
+        started again may ask for other columns."""
+        names = () if schema is None else tuple(schema.names)
+        key = (scope, folder.root, segment.name, names)
         if key not in self._rows:
-            self._rows[key] = read_segment(folder, segment, time_index)
+            self._rows[key] = read_segment(folder, segment, time_index, schema)
         self._rows.move_to_end(key)
         while len(self._rows) > self._most:
             self._rows.popitem(last=False)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from skewless import failpoints
-from skewless.errors import CheckpointMismatchError, StateDamagedError, StateFormatError
+from skewless.errors import StateDamagedError, StateFormatError
 from skewless.state.blobs import BlobInfo
 from skewless.state.files import Folder
 from skewless.state.segments import SegmentInfo
@@ -58,12 +58,14 @@ class Commit:
     """The state after a batch, of every operator of the query.
 
     `publish` lists (staged, final) names of output files that belong to this commit; moving them is
-    repeated until all are in place.
+    repeated until all are in place. `query` is what the query does that wrote it; commits of older
+    versions have none, and then it is what the folder was claimed for.
     """
 
     batch_id: int
     operators: Mapping[str, OperatorState]
     publish: tuple[tuple[str, str], ...] = ()
+    query: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def files(self) -> set[str]:
@@ -80,6 +82,7 @@ class Commit:
             data["batch_id"],
             {name: OperatorState.from_json(s) for name, s in data["operators"].items()},
             tuple((staged, final) for staged, final in data["publish"]),
+            data.get("query", {}),
         )
 
 
@@ -164,19 +167,6 @@ def is_confined(name: str) -> bool:
     return bool(name) and not name.startswith("/") and ".." not in parts and ":" not in parts[0]
 
 
-def claim(folder: Folder, fingerprint: dict[str, str]) -> None:
-    """Tie a state folder to a query on first use; afterwards refuse any other query."""
-    if folder.size(QUERY_FILE) is None:
-        write_checked(folder, QUERY_FILE, dict(fingerprint))
-        return
-    stored = read_checked(folder, QUERY_FILE)
-    different = [k for k in {**stored, **fingerprint} if stored.get(k) != fingerprint.get(k)]
-    if different:
-        lines = "".join(
-            f"\n  {k}: the checkpoint has {stored.get(k)!r}, this query has {fingerprint.get(k)!r}"
-            for k in different
-        )
-        raise CheckpointMismatchError(
-            f"the checkpoint {folder.root} belongs to another query:{lines}\n"
-            "Use another checkpointLocation, or describe the query as it was."
-        )
+def claim(folder: Folder, facts: Mapping[str, str]) -> None:
+    """Note down what the query does that a state folder belongs to."""
+    write_checked(folder, QUERY_FILE, dict(facts))

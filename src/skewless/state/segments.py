@@ -159,9 +159,12 @@ def read_arrays(folder: Folder, name: str) -> dict[str, npt.NDArray[Any]]:
     return {n: batch.column(i).to_numpy() for i, n in enumerate(batch.schema.names)}
 
 
-def read_segment(folder: Folder, segment: SegmentInfo, time_index: int | None) -> Rows:
+def read_segment(
+    folder: Folder, segment: SegmentInfo, time_index: int | None, schema: pa.Schema | None = None
+) -> Rows:
     """The rows of a segment, mapped into memory. A file of the wrong size is refused here; its
-    content is checked by `verify_segments` when a query starts."""
+    content is checked by `verify_segments` when a query starts. With a `schema`, columns are looked
+    up by name: the query may have had others when the rows were stored."""
     size = folder.size(segment.name)
     if size != segment.bytes:
         what = "is missing" if size is None else f"has {size} bytes, {segment.bytes} were committed"
@@ -174,8 +177,23 @@ def read_segment(folder: Folder, segment: SegmentInfo, time_index: int | None) -
                 f"skewless reads {FORMAT!r}. Upgrade skewless, or start a new checkpoint."
             )
         batch = reader.get_batch(0)
-    columns = batch.columns
-    return Rows(columns[0].to_numpy(), times_of(columns[1:], time_index, len(batch)), columns[1:])
+    hashes, *columns = batch.columns
+    if schema is not None and batch.schema.names[1:] != schema.names:
+        columns = [_column(batch, wanted, folder.path(segment.name)) for wanted in schema]
+    return Rows(hashes.to_numpy(), times_of(columns, time_index, len(batch)), columns)
+
+
+def _column(batch: pa.RecordBatch, wanted: pa.Field, file: str) -> pa.Array:
+    """A column of a segment; null in all rows if they were stored before there was one."""
+    at = batch.schema.get_field_index(wanted.name)
+    if at < 0:
+        return pa.nulls(len(batch), wanted.type)
+    if batch.schema.field(at).type != wanted.type:
+        raise StateFormatError(
+            f"{file} has {wanted.name!r} as {batch.schema.field(at).type}, and the query as "
+            f"{wanted.type}: cast it, or name it otherwise."
+        )
+    return batch.column(at)
 
 
 def times_of(columns: list[pa.Array], time_index: int | None, rows: int) -> npt.NDArray[np.int64]:

@@ -16,6 +16,7 @@ import pyarrow as pa
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, SideSpec, frozen
 from skewless.durations import format_duration_us
+from skewless.engine.changes import Adopted, Facts, adopt_columns
 from skewless.engine.operator import (
     Arrival,
     Batch,
@@ -97,6 +98,11 @@ class DeduplicateOperator(Operator):
     instances: int
 
     kind: ClassVar[str] = "deduplicate"
+
+    def adopt(
+        self, state: OperatorState | None, before: Facts, after: Facts, *, feeds: bool
+    ) -> Adopted:
+        return adopt_columns({"columns": "the input"}, state, before, after)
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext

@@ -6,18 +6,19 @@ how keys are split or moved, or what was compacted; and a task that runs twice f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from skewless.arrays import keys
-from skewless.arrays.merging import match_ranges, pairs_in_ranges
+from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.runs import Run
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Ints, Side, SideSpec, frozen
 from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.comparing import Comparison, Flags
+from skewless.operators.two_way.ranges import partner_ranges
 
 PAIRS_PER_CHUNK = 1 << 16
 CANDIDATES_FIRST = 4  # of a row; then twice as many: the first often is a partner already
@@ -47,10 +48,17 @@ class Lookup:
     def _in_run(self, rows: Run, run: Run) -> Flags:
         found = np.zeros(len(rows), np.bool_)
         probes, owner = _probes(rows, self.spec.side(self.side))
-        first, last = self._ranges(self.side, probes, run)
-        if self.compare.exact:
-            found[owner[first < last]] = True
-            return found
+        for first, last in self._ranges(self.side, probes, run):
+            if self.compare.exact:
+                found[owner[first < last]] = True
+            else:
+                self._look(probes, owner, run, first, last, found)
+        return found
+
+    def _look(
+        self, probes: Run, owner: Ints, run: Run, first: Ints, last: Ints, found: Flags
+    ) -> None:
+        """Compare candidates by value, row by row until one is a partner."""
         most = CANDIDATES_FIRST
         while len(left := np.flatnonzero((first < last) & ~found[owner])):
             end = np.minimum(first[left] + most, last[left])
@@ -59,13 +67,12 @@ class Lookup:
                 found[owner[left[asked if same is None else asked[same]]]] = True
             first[left] = end
             most = 2 * most
-        return found
 
     def met_by(self, probers: Sequence[Run], rows: Run) -> Ints:
         """Which rows of this side some probing rows of the other side match, as positions."""
         met = np.zeros(len(rows) + 1, np.int64)
-        for prober in probers:
-            first, last = self._ranges(self.other, prober, rows)
+        asked_for = ((p, ranges) for p in probers for ranges in self._ranges(self.other, p, rows))
+        for prober, (first, last) in asked_for:
             if self.compare.exact:
                 some = first < last
                 np.add.at(met, first[some], 1)
@@ -78,17 +85,8 @@ class Lookup:
                 met[found + 1] -= 1
         return np.flatnonzero(np.cumsum(met)[:-1])
 
-    def _ranges(self, prober: Side, probes: Run, run: Run) -> tuple[Ints, Ints]:
-        first, last, _ = match_ranges(
-            frozen(probes.hashes),
-            frozen(probes.times),
-            probes.floor_us,
-            frozen(run.hashes),
-            frozen(run.times),
-            run.floor_us,
-            *self.spec.partner_bounds(prober),
-        )
-        return first, last
+    def _ranges(self, prober: Side, probes: Run, run: Run) -> Iterator[tuple[Ints, Ints]]:
+        return partner_ranges(self.spec, prober, probes, run)
 
 
 def _probes(rows: Run, side: SideSpec) -> tuple[Run, Ints]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import FAR_US, SIDES, Floats, Side
+from skewless.engine.changes import Adopted, Facts
 from skewless.engine.operator import (
     Arrival,
     Batch,
@@ -29,6 +30,7 @@ from skewless.engine.operator import Work as InstanceWork
 from skewless.engine.report import InstanceLoad, InstanceReport
 from skewless.errors import ArgumentError
 from skewless.operators.pair import JoinSpec, keyless
+from skewless.operators.two_way.changes import EARLIER, adopt, earlier_epochs, without_past
 from skewless.operators.two_way.ingest import ingest
 from skewless.operators.two_way.loads import load_report
 from skewless.operators.two_way.work import JoinPlan, JoinWork
@@ -71,6 +73,11 @@ class JoinOperator(Operator):
         """What every instance does in a batch."""
         return JoinWork(self.spec, plan)
 
+    def adopt(
+        self, state: OperatorState | None, before: Facts, after: Facts, *, feeds: bool
+    ) -> Adopted:
+        return adopt(self.spec, state, before, after, feeds=feeds)
+
     def layouts(self) -> dict[str, Layout]:
         found = {side: self._layout(side) for side in SIDES}
         return found | {keyless(side): self._layout(side) for side in self.spec.how.unmatched}
@@ -84,7 +91,8 @@ class JoinCoordinator(Coordinator):
     """Plans every batch by the placement, and has the strategy judge what came of it."""
 
     def __init__(self, operator: JoinOperator, state: OperatorState | None) -> None:
-        self._operator, self._spec = operator, operator.spec
+        self._operator = operator
+        self._spec = replace(operator.spec, earlier=earlier_epochs(state))
         self._slots = operator.slots
         facts: Mapping[str, Any] = {} if state is None else state.facts
         if facts and facts["slots"] != self._slots:
@@ -152,9 +160,14 @@ class JoinCoordinator(Coordinator):
         decisions = self._observe(load, reports) if batch.is_complete else ()
         placement = self.placing.placement
         self._decided_us = {s: until for s, (_, until) in self._deciding_us(batch).items()}
+        alive = self._alive(batch)
+        watermark_us = batch.next_watermark_us
+        kept_us = self._keep_after_us(watermark_us)["left"]
+        self._spec = without_past(self._spec, kept_us, watermark_us)
         return Outcome(
-            segments=self._alive(batch),
+            segments=alive,
             facts={
+                EARLIER: [asdict(epoch) for epoch in self._spec.earlier],
                 "decided_us": self._decided_us,
                 "strategy": table.strategy,
                 "instances": table.instances,

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from skewless.arrays import keys
 from skewless.arrays.counting import count_rows
-from skewless.arrays.merging import match_ranges, pairs_in_ranges
+from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select
 from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen
 from skewless.arrays.values import converted
@@ -33,6 +33,7 @@ from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.alone import RowsAlone, StoredRows, emitted
 from skewless.operators.two_way.comparing import Comparison, Flags
 from skewless.operators.two_way.meter import Meter
+from skewless.operators.two_way.ranges import partner_ranges
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
 from skewless.state.segments import SegmentInfo, read_arrays
 
@@ -224,22 +225,19 @@ class InstanceJoin:
     def _join(
         self, side: Side, prober: Run, run: Run, found: _Found, share: tuple[Ints, Ints] | None
     ) -> Iterator[pa.RecordBatch]:
-        lower, upper = self._spec.partner_bounds(side)
-        first, last, pairs = match_ranges(
-            frozen(prober.hashes),
-            frozen(prober.times),
-            prober.floor_us,
-            frozen(run.hashes),
-            frozen(run.times),
-            run.floor_us,
-            lower,
-            upper,
-        )
-        if share is not None:
-            first, last, pairs = part_of_ranges(first, last, *share)
-        self._tally.pairs += pairs
-        found.pairs += last - first
-        for candidates in pairs_in_ranges(first, last, PAIRS_PER_CHUNK):
+        for first, last in partner_ranges(self._spec, side, prober, run):
+            begin, end, pairs = first, last, int((last - first).sum())
+            if share is not None:
+                begin, end, pairs = part_of_ranges(first, last, *share)
+            self._tally.pairs += pairs
+            found.pairs += end - begin
+            yield from self._pairs(side, prober, run, (begin, end), found)
+
+    def _pairs(
+        self, side: Side, prober: Run, run: Run, ranges: tuple[Ints, Ints], found: _Found
+    ) -> Iterator[pa.RecordBatch]:
+        """The matches among the candidates of every probing row."""
+        for candidates in pairs_in_ranges(*ranges, PAIRS_PER_CHUNK):
             probes, partners = candidates
             same = self._compare.matching(side, prober, probes, run, partners)
             if same is not None:

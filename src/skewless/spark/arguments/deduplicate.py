@@ -74,5 +74,3 @@ def deduplicate(
 class Deduplicated(RowsResult[DeduplicateSpec]):
     """A deduplication that is described but not running: write it with `writeStream`, or, when the
     input is static, take the result with `dataframe`."""
-
-    output_modes_text = "'append': a row comes once"

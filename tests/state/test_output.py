@@ -1,0 +1,135 @@
+"""Whose an output folder is: a new checkpoint must be told what to do with files of another."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from skewless.errors import ArgumentError
+from skewless.state.commits import COMMITS, Commit, CommitLog
+from skewless.state.files import Folder
+from skewless.state.output import EXISTING, NOTE, Output
+
+OURS = "batch-000000000003-part-0.parquet"
+
+
+@pytest.fixture
+def state(tmp_path: Path) -> Folder:
+    folder = Folder(str(tmp_path / "checkpoint" / "skewless"))
+    folder.make(COMMITS)
+    return folder
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "out"
+
+
+def start(out: Path, state: Folder, existing: str | None = None) -> None:
+    output = Output(str(out), existing)
+    output.check(state)
+    output.take(state)
+
+
+def files(out: Path, *names: str) -> Path:
+    for name in names:
+        (out / name).parent.mkdir(parents=True, exist_ok=True)
+        (out / name).write_bytes(b"rows")
+    return out
+
+
+def names_in(out: Path) -> set[str]:
+    return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("existing", [None, "append", "overwrite"])
+def test_a_checkpoint_goes_on_with_its_own_files(
+    out: Path, state: Folder, existing: str | None
+) -> None:
+    start(out, state)
+    files(out, OURS, "of-somebody.parquet")
+    start(out, state, existing)
+    assert names_in(out) == {OURS, "of-somebody.parquet"}
+
+
+HIDDEN = ("_SUCCESS", ".part.crc", "_spark_metadata/0", "day=1/_temporary/x")
+
+
+def test_what_readers_do_not_see_is_nobodys(out: Path, state: Folder) -> None:
+    start(files(out, *HIDDEN), state)
+    assert names_in(out) == set(HIDDEN)
+
+
+def test_a_checkpoint_within_the_output_folder(tmp_path: Path) -> None:
+    state = Folder(str(tmp_path / "out" / "checkpoint" / "skewless"))
+    state.make()
+    files(tmp_path / "out", "checkpoint/offsets/0", "checkpoint/skewless/x")
+    start(tmp_path / "out", state, "overwrite")
+    assert names_in(tmp_path / "out") >= {"checkpoint/offsets/0", "checkpoint/skewless/x"}
+
+
+@pytest.mark.parametrize("name", [OURS, "of-somebody.parquet", f"day=1/{OURS}", f"_d=1/{OURS}"])
+def test_files_of_another_are_refused(out: Path, state: Folder, name: str) -> None:
+    files(out, name)
+    with pytest.raises(ArgumentError) as refusal:
+        start(out, state)
+    for part in ("`path`", str(out), name, EXISTING, "append", "overwrite", "checkpointLocation"):
+        assert part in str(refusal.value)
+    assert state.size(NOTE) is None
+    assert names_in(out) == {name}
+
+
+def test_adding_to_them(out: Path, state: Folder) -> None:
+    start(files(out, OURS, "of-somebody.parquet"), state, "append")
+    assert names_in(out) == {OURS, "of-somebody.parquet"}
+    start(out, state)
+
+
+def test_removing_them_once(out: Path, state: Folder) -> None:
+    start(files(out, OURS, f"day=1/{OURS}", "_SUCCESS"), state, "overwrite")
+    assert names_in(out) == {"_SUCCESS"}
+    start(files(out, OURS), state, "overwrite")
+    assert names_in(out) == {"_SUCCESS", OURS}
+
+
+def test_only_what_skewless_wrote_is_removed(out: Path, state: Folder) -> None:
+    files(out, OURS, "precious.parquet")
+    with pytest.raises(ArgumentError, match=r"were not written by skewless, such as precious"):
+        start(out, state, "overwrite")
+    assert names_in(out) == {OURS, "precious.parquet"}
+
+
+def commit(state: Folder, final: str | None, query: dict[str, str]) -> None:
+    moves = () if final is None else (("staged/a", final),)
+    CommitLog(state).write(Commit(3, {}, moves, query))
+
+
+def test_a_checkpoint_from_before_there_were_notes(out: Path, state: Folder) -> None:
+    commit(state, str(files(out, OURS) / OURS), {})
+    start(out, state)
+    assert state.size(NOTE) is not None
+
+
+def test_one_from_before_that_wrote_elsewhere(out: Path, state: Folder) -> None:
+    commit(state, f"{out}-of-then/{OURS}", {})
+    with pytest.raises(ArgumentError, match=EXISTING):
+        start(files(out, OURS), state)
+
+
+def test_one_from_before_that_has_written_nothing_lately(out: Path, state: Folder) -> None:
+    commit(state, None, {})
+    start(files(out, OURS), state)
+
+
+def test_one_that_had_another_sink(out: Path, state: Folder) -> None:
+    commit(state, None, {"kind": "two-way join"})
+    with pytest.raises(ArgumentError, match=EXISTING):
+        start(files(out, OURS), state)
+
+
+def test_several_folders_of_one_checkpoint(tmp_path: Path, state: Folder) -> None:
+    for name in ("a", "b", "a"):
+        start(files(tmp_path / name), state)
+        files(tmp_path / name, OURS)
+    start(tmp_path / "b", state)
