@@ -68,6 +68,7 @@ class SideSpec:
     bands: tuple[BandColumn, ...]
     time: int | None
     late_us: int
+    left_out: tuple[str, ...] = ()  # columns that the input has, and nobody needs
 
     @property
     def parts(self) -> set[int]:
@@ -84,4 +85,5 @@ class SideSpec:
             tuple(replace(band, index=place[band.index]) for band in self.bands),
             None if self.time is None else place[self.time],
             self.late_us,
+            (*self.left_out, *(n for i, n in enumerate(self.schema.names) if i not in place)),
         )

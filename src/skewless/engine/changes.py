@@ -8,8 +8,10 @@ written before its first commit, so that until then the former query can come ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+import pyarrow as pa
 
 from skewless.state.commits import OperatorState
 
@@ -47,6 +49,12 @@ def not_stored(fact: str) -> str:
     """The fact beside that of an input's columns which lists those that it has and that are not
     stored, as nobody asks for them."""
     return f"{fact} not stored"
+
+
+def columns_facts(fact: str, schema: pa.Schema, left_out: Sequence[str]) -> dict[str, str]:
+    """What a fingerprint says of an input's columns."""
+    facts = {fact: ", ".join(f"{f.name} {f.type}" for f in schema)}
+    return facts | ({not_stored(fact): ", ".join(left_out)} if left_out else {})
 
 
 def adopt_columns(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import pyarrow as pa
 
 from skewless.arrays.types import FAR_US, SIDES, Side, SideSpec
 from skewless.durations import format_duration_us
+from skewless.engine.changes import columns_facts
 from skewless.engine.operator import Input
 from skewless.engine.watermark import EventTimes, Party, joined_times
 from skewless.expressions import Condition
@@ -53,6 +55,7 @@ class JoinSpec:
     drop_null_times: bool = False
     how: JoinType = INNER
     condition: PairCondition | None = None
+    filter: PairCondition | None = None  # of the result, asked here already
     earlier: tuple[Epoch, ...] = ()
 
     def side(self, side: str) -> SideSpec:
@@ -121,15 +124,18 @@ class JoinSpec:
             )
             for c in columns
         )
-        condition = self.condition
-        if condition is not None:
-            condition = condition.over(lambda side, index: place[side][index])
-        pruned = replace(self, left=left, right=right, output=moved, condition=condition)
+        condition, filter_ = (
+            None if asked is None else asked.over(lambda side, index: place[side][index])
+            for asked in (self.condition, self.filter)
+        )
+        pruned = replace(
+            self, left=left, right=right, output=moved, condition=condition, filter=filter_
+        )
         return pruned, list(needed.values())
 
     def _needed(self, side: Side, output: Sequence[OutputColumn]) -> set[int]:
         found = self.side(side).parts
-        found |= set() if self.condition is None else set(self.condition.used(side))
+        found |= set() if self.on_pairs is None else set(self.on_pairs.used(side))
         found |= {c.index for c in output if c.side == side}
         return found | {c.other for c in output if c.other is not None and c.side != side}
 
@@ -139,7 +145,12 @@ class JoinSpec:
         assert self.how is INNER, self.how.name
         assert all(c.type is None for c in self.output), self.output
         asked = PairCondition(condition, tuple((c.side, c.index) for c in self.output))
-        return replace(self, condition=asked.after(self.condition))
+        return replace(self, filter=asked)
+
+    @cached_property
+    def on_pairs(self) -> PairCondition | None:
+        """What is asked of pairs with equal keys."""
+        return self.condition if self.filter is None else self.filter.after(self.condition)
 
     def output_schema(self) -> pa.Schema:
         fields = [self.side(c.side).schema.field(c.index).with_name(c.name) for c in self.output]
@@ -181,9 +192,6 @@ class JoinSpec:
     def fingerprint(self) -> dict[str, str]:
         """What must stay the same for a checkpoint to be continued, in words people understand."""
 
-        def columns(side: SideSpec) -> str:
-            return ", ".join(f"{f.name} {f.type}" for f in side.schema)
-
         def keys(side: SideSpec) -> str:
             parts = [
                 f"{side.schema.field(k.index).name} as {k.type}{' or null' if k.null_safe else ''}"
@@ -198,8 +206,10 @@ class JoinSpec:
         facts = {"kind": "two-way join"}
         if self.how is not INNER:
             facts["how"] = self.how.name
+        if self.condition is not None:
+            facts["condition"] = self.condition.condition.sql
         for name, side in (("left", self.left), ("right", self.right)):
-            facts[f"{name} columns"] = columns(side)
+            facts |= columns_facts(f"{name} columns", side.schema, side.left_out)
             facts[f"{name} keys"] = keys(side)
             facts[f"{name} time"] = time(side)
         bounds = [

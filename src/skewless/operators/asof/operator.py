@@ -9,6 +9,7 @@ from typing import ClassVar
 from skewless.engine.operator import Work
 from skewless.operators.asof.spec import AsofSpec
 from skewless.operators.asof.work import AsofWork
+from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.operators.two_way.work import JoinPlan
 
@@ -21,5 +22,5 @@ class AsofOperator(JoinOperator):
 
     kind: ClassVar[str] = "asof_join"
 
-    def work(self, plan: JoinPlan) -> Work:
+    def work(self, spec: JoinSpec, plan: JoinPlan) -> Work:
         return AsofWork(self.spec, plan)

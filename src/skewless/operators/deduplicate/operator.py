@@ -16,7 +16,7 @@ import pyarrow as pa
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, SideSpec, frozen
 from skewless.durations import format_duration_us
-from skewless.engine.changes import Adopted, Facts, adopt_columns
+from skewless.engine.changes import Adopted, Facts, adopt_columns, columns_facts
 from skewless.engine.operator import (
     Arrival,
     Batch,
@@ -65,7 +65,7 @@ class DeduplicateSpec:
         names = self.side.schema.names
         return {
             "kind": "deduplication",
-            "columns": ", ".join(f"{f.name} {f.type}" for f in self.side.schema),
+            **columns_facts("columns", self.side.schema, self.side.left_out),
             "by": ", ".join(f"{names[k.index]} as {k.type}" for k in self.side.keys),
             "time": str(self.inputs()[0].time_name),
             "within": format_duration_us(self.within_us),

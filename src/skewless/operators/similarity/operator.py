@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import pyarrow as pa
 
+from skewless.engine.changes import Adopted, Facts, adopt_columns
 from skewless.engine.operator import (
     Arrival,
     Batch,
@@ -41,6 +42,12 @@ class SimilarityOperator(Operator):
 
     def fingerprint(self) -> dict[str, str]:
         return self.spec.fingerprint() | {"worksets": self.strategy.workset_rule}
+
+    def adopt(
+        self, state: OperatorState | None, before: Facts, after: Facts, *, feeds: bool
+    ) -> Adopted:
+        columns = {f"{side} columns": f"the {side} input" for side in self.spec.sides}
+        return adopt_columns(columns, state, before, after)
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext

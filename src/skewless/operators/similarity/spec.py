@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from skewless.arrays.types import FAR_US, SIDES, Side
 from skewless.durations import format_duration_us
+from skewless.engine.changes import columns_facts
 from skewless.engine.operator import Input
 from skewless.engine.watermark import EventTimes, Party, joined_times
 from skewless.operators.pair import OutputColumn
@@ -28,13 +29,15 @@ class VectorSide:
     vector: tuple[int, ...]
     time: int | None
     late_us: int
+    left_out: tuple[str, ...] = ()  # columns that the input has, and nobody needs
 
     def only(self, columns: Sequence[int]) -> VectorSide:
         """The same with these columns, among which are all that play a part."""
         schema = pa.schema([self.schema.field(i) for i in columns])
         vector = tuple(columns.index(i) for i in self.vector)
         time = None if self.time is None else columns.index(self.time)
-        return VectorSide(schema, vector, time, self.late_us)
+        gone = (name for i, name in enumerate(self.schema.names) if i not in columns)
+        return VectorSide(schema, vector, time, self.late_us, (*self.left_out, *gone))
 
 
 @dataclass(frozen=True)
@@ -180,7 +183,7 @@ class SimilaritySpec:
         }
         for i in self.inputs():
             names = i.schema.names
-            facts[f"{i.name} columns"] = ", ".join(f"{f.name} {f.type}" for f in i.schema)
+            facts |= columns_facts(f"{i.name} columns", i.schema, self.side(i.name).left_out)
             facts[f"{i.name} compared"] = ", ".join(names[n] for n in self.side(i.name).vector)
             facts[f"{i.name} time"] = i.time_name or "none"
         if self.window_us is not None:

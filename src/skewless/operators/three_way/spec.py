@@ -30,11 +30,6 @@ class Stream:
     time: int | None
     late_us: int
 
-    def only(self, columns: Sequence[int]) -> Stream:
-        """The same with these columns, among which are all that play a part."""
-        schema = pa.schema([self.schema.field(i) for i in columns])
-        return Stream(schema, None if self.time is None else columns.index(self.time), self.late_us)
-
 
 @dataclass(frozen=True)
 class Edge:
@@ -79,22 +74,10 @@ class ThreeSpec:
     drop_null_times: bool = False
 
     def only(self, output: Sequence[int]) -> tuple[ThreeSpec, list[list[int]]]:
-        """The same join with these columns of the result; and the columns of each input that are
-        still needed."""
-        columns = [self.output[i] for i in output]
-        needed = [sorted(self._needed(x, columns)) for x in STREAMS]
-        r, s, t = (stream.only(of) for stream, of in zip(self.streams, needed, strict=True))
-        edges = tuple(
-            Edge(e.a, e.b, replace(e.pair, left=e.pair.left.only(needed[e.a]),
-                                   right=e.pair.right.only(needed[e.b])))
-            for e in self.edges
-        )  # fmt: skip
-        moved = tuple(replace(c, index=needed[c.stream].index(c.index)) for c in columns)
-        return replace(self, streams=(r, s, t), edges=edges, output=moved), needed
-
-    def _needed(self, stream: int, output: Sequence[OutputColumn]) -> set[int]:
-        parts = [edge.side(stream).parts for edge in self.edges_of(stream)]
-        return set().union(*parts, (c.index for c in output if c.stream == stream))
+        """The same join with these columns of the result. All columns of the inputs are stored:
+        packs of earlier batches have them by their numbers."""
+        every = [list(range(len(stream.schema))) for stream in self.streams]
+        return replace(self, output=tuple(self.output[i] for i in output)), every
 
     def edge(self, x: int, y: int) -> Edge | None:
         pair = (min(x, y), max(x, y))

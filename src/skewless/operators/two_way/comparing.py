@@ -51,7 +51,7 @@ class Comparison:
     @cached_property
     def exact(self) -> bool:
         """Whether every candidate pair matches."""
-        return self.spec.condition is None and self._same_hash_is_same_key
+        return self.spec.on_pairs is None and self._same_hash_is_same_key
 
     @cached_property
     def _same_hash_is_same_key(self) -> bool:
@@ -68,11 +68,11 @@ class Comparison:
         else:
             pairs = _Pairs(run, partners, prober, probes)
         same = None if self._same_hash_is_same_key else self._same_keys(pairs)
-        if self.spec.condition is None:
+        if self.spec.on_pairs is None:
             return same
         # Asked only of pairs with equal keys: it may fail on others, as on a division by zero.
         alike = pairs if same is None else pairs.keep(same)
-        fulfilled = self.spec.condition.matching(alike.column, len(alike))
+        fulfilled = self.spec.on_pairs.matching(alike.column, len(alike))
         if same is None:
             return fulfilled
         same[same] = fulfilled

@@ -69,9 +69,9 @@ class JoinOperator(Operator):
     def coordinator(self, state: OperatorState | None, folder: Folder) -> JoinCoordinator:
         return JoinCoordinator(self, state)
 
-    def work(self, plan: JoinPlan) -> InstanceWork:
-        """What every instance does in a batch."""
-        return JoinWork(self.spec, plan)
+    def work(self, spec: JoinSpec, plan: JoinPlan) -> InstanceWork:
+        """What every instance does in a batch; `spec` knows of bounds that were changed."""
+        return JoinWork(spec, plan)
 
     def adopt(
         self, state: OperatorState | None, before: Facts, after: Facts, *, feeds: bool
@@ -141,7 +141,7 @@ class JoinCoordinator(Coordinator):
             name=self._operator.kind,
             instances=table.instances,
             work=self._operator.work(
-                JoinPlan(keep_after_us, table, new, old, keys_told, deciding_us)
+                self._spec, JoinPlan(keep_after_us, table, new, old, keys_told, deciding_us)
             ),
             emits=True,
             reads=(*old, *(run.segment for run in new)),

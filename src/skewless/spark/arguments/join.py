@@ -137,12 +137,12 @@ def join(
     joined = _parse_how(how, bounds, is_stream=bool(left.isStreaming))
     conditions = columns.parse_on(on, *inputs)
     named = _named(inputs, conditions, suffixes, joined)
+    pairs = None if condition is None else _pair_condition(condition, inputs, conditions, suffixes)
     unbounded, older = bounds == ANY_TIMES, {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older, unbounded=unbounded)
     lates = parse_lates(late, inputs, times, unbounded=unbounded)
     left_side, right_side = join_sides(inputs, conditions, times, lates)
     output = tuple(map(_output_column, named))
-    pairs = None if condition is None else _pair_condition(condition, inputs, conditions, suffixes)
     spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined, pairs)
     given = sizes(instances=instances, slots=slots)
     chosen = parse_strategy(strategy, balance, spec, instances)
