@@ -297,11 +297,8 @@ def test_disk_that_is_read_only(
 OTHERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "keys": ({"on": ("a", "k")}, ("left keys", "'k as int64'", "'a as int64'")),
     "band": ({"on": sk.band("k", "k", 1)}, ("left keys", "right keys", "± 1")),
-    "window": (
-        {"within": "5 seconds"},
-        ("within", "-4 seconds to 4 seconds", "-5 seconds to 5 seconds"),
-    ),
-    "unbounded": ({"within": sk.UNBOUNDED}, ("within", "unbounded")),
+    "unbounded": ({"within": sk.UNBOUNDED}, ("within", "-4 seconds to 4 seconds", "unbounded")),
+    "type": ({"how": "left"}, ("how", "'left'")),
     "time": ({"left_time": "later"}, ("left time", "'at'", "'later'")),
 }
 
