@@ -104,12 +104,18 @@ def sign(value: Datum) -> Datum:
     return array_of(np.where((x == 0) | np.isnan(x), x, np.sign(x)), value.type, (value,))
 
 
-def floor(value: Datum) -> Datum:
-    return array_of(saturated(np.floor(values_of(value)), np.int64), pa.int64(), (value,))
+def floor(value: Datum, ansi: bool) -> Datum:
+    return _as_long(np.floor(values_of(value)), value, ansi)
 
 
-def ceil(value: Datum) -> Datum:
-    return array_of(saturated(np.ceil(values_of(value)), np.int64), pa.int64(), (value,))
+def ceil(value: Datum, ansi: bool) -> Datum:
+    return _as_long(np.ceil(values_of(value)), value, ansi)
+
+
+def _as_long(whole: Any, value: Datum, ansi: bool) -> Datum:
+    if ansi and any_valid(~(np.abs(whole) <= 2.0**63), (value,)):
+        raise Fails("overflow")
+    return array_of(saturated(whole, np.int64), pa.int64(), (value,))
 
 
 def saturated(x: Any, dtype: type[np.signedinteger[Any]]) -> Any:

@@ -116,6 +116,12 @@ def scaled_down(value: Datum, by: int) -> Datum:
     return array_of(values_of(value) // by, LONG, (value,))
 
 
+def truncated_seconds(value: Datum) -> Datum:
+    """Whole seconds, cut off towards 1970."""
+    us = values_of(value)
+    return array_of(us // SECOND + ((us < 0) & (us % SECOND != 0)), LONG, (value,))
+
+
 def to_seconds(value: Datum) -> Datum:
     return array_of(values_of(value) / float(SECOND), pa.float64(), (value,))
 

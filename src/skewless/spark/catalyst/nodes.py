@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
-from py4j.java_gateway import is_instance_of
-from py4j.protocol import Py4JJavaError
+from py4j.java_gateway import is_instance_of  # type: ignore[import-untyped]
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark import SparkContext
 
 REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"

@@ -270,7 +270,10 @@ def decimal_division(node: Node, left: Expression, right: Expression, ansi: bool
 def one_sided(t: Translator, node: Node) -> Expression:
     (value,) = t.arguments(node)
     kernel = arithmetic.negate if node.name == "UnaryMinus" else arithmetic.absolute
-    if pa.types.is_floating(value.type) or pa.types.is_decimal(value.type):
+    is_decimal = pa.types.is_decimal(value.type)
+    if is_decimal and value.type.precision > decimals.NEGATED_DIGITS:
+        raise refuse_type(node, value.type)
+    if is_decimal or pa.types.is_floating(value.type):
         return Apply(value.type, kernel, (value,), (False,))
     if not pa.types.is_integer(value.type):
         raise refuse_type(node, value.type)
@@ -297,7 +300,9 @@ def to_whole(t: Translator, node: Node) -> Expression:
     (value,) = t.arguments(node)
     if pa.types.is_float64(value.type):
         kernel = arithmetic.floor if node.name == "Floor" else arithmetic.ceil
-        return Apply(LONG, kernel, (value,))
+        ansi = bool(node.fields.get("failOnError"))
+        made = Apply(LONG, kernel, (value,), (ansi,))
+        return failing(made, node) if ansi else made
     if pa.types.is_decimal(value.type):
         exact = decimals.floor if node.name == "Floor" else decimals.ceil
         return Apply(node.type, exact, (value,), (node.type,), heavy=True)
@@ -368,7 +373,7 @@ def unix_timestamp(t: Translator, node: Node) -> Expression:
     value = t.translate(node.children[0])
     if not is_timestamp(value.type):
         raise refuse_type(node, value.type)
-    return Apply(LONG, dates.scaled_down, (value,), (dates.SECOND,))
+    return Apply(LONG, dates.truncated_seconds, (value,))
 
 
 @rule("DateAdd", "DateSub")
