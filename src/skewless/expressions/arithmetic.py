@@ -104,6 +104,26 @@ def sign(value: Datum) -> Datum:
     return array_of(np.where((x == 0) | np.isnan(x), x, np.sign(x)), value.type, (value,))
 
 
+def square_root(value: Datum) -> Datum:
+    return pc.sqrt(value)
+
+
+def bits_and(left: Datum, right: Datum) -> Datum:
+    return pc.bit_wise_and(left, right)
+
+
+def bits_or(left: Datum, right: Datum) -> Datum:
+    return pc.bit_wise_or(left, right)
+
+
+def bits_xor(left: Datum, right: Datum) -> Datum:
+    return pc.bit_wise_xor(left, right)
+
+
+def bits_not(value: Datum) -> Datum:
+    return pc.bit_wise_not(value)
+
+
 def floor(value: Datum, ansi: bool) -> Datum:
     return _as_long(np.floor(values_of(value)), value, ansi)
 
@@ -113,7 +133,8 @@ def ceil(value: Datum, ansi: bool) -> Datum:
 
 
 def _as_long(whole: Any, value: Datum, ansi: bool) -> Datum:
-    if ansi and any_valid(~(np.abs(whole) <= 2.0**63), (value,)):
+    """NaN is 0 in any mode."""
+    if ansi and any_valid((whole >= 2.0**63) | (whole < -(2.0**63)), (value,)):
         raise Fails("overflow")
     return array_of(saturated(whole, np.int64), pa.int64(), (value,))
 
