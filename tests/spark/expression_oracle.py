@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from skewless.errors import ConditionError
 from skewless.expressions import Expression, evaluate
@@ -28,29 +29,44 @@ NASTY: dict[str, tuple[pa.DataType, list[Any]]] = {
     "sh": (pa.int16(), [0, None, 1, -1, 32767, -32768, 7, 100]),
     "n": (pa.int32(), [None, 0, 1, -1, INT, -INT - 1, 2, 3, 65536, -7, 18262]),
     "n2": (pa.int32(), [3, 0, None, -1, 1, INT, -INT - 1, 5, 2]),
-    "m": (pa.int64(), [0, 1, None, -1, LONG, -LONG - 1, 1 << 53, (1 << 53) + 1, 86400, -5, INT + 1]),
+    "m": (pa.int64(), [0, 1, None, -1, LONG, -LONG - 1, 1 << 53, (1 << 53) + 1, 86400, -5,
+        INT + 1]),
     "m2": (pa.int64(), [None, 7, -1, 0, 1, -LONG - 1, LONG, 3]),
     "f": (pa.float32(), [None, 0.0, -0.0, 1.5, NAN, INF, -INF, 3.4e38, 1e-45, -2.5, 16777217.0]),
     "x": (pa.float64(), [0.0, None, -0.0, 1.5, NAN, INF, -INF, 1e308, 5e-324, -2.5, 9.3e18, 0.1]),
     "y": (pa.float64(), [NAN, 0.0, 1.5, None, -1.0, INF, -0.0, 0.05, 2147483647.5, 128.0, -INF]),
-    "p": (pa.decimal128(10, 2), [None, "0.00", "1.50", "-1.50", "99999999.99", "-0.01", "2.00", "0.05"]),
-    "q": (pa.decimal128(20, 5), ["0.00000", "1.50000", None, "-99999999999999.99999", "0.00001", "-3.00000"]),
-    "r": (pa.decimal128(38, 10), ["0.0000000000", None, "9999999999999999999999999999.9999999999", "0.0000000001",
-                                  "-12345678901234567890.5000000000", "1.5000000000", "9007199254740993.0000000000"]),
-    "k": (pa.string(), [None, "", "test", "a", "ab", "b", "äöü", "a%b_c", " a ", "\U0001f600x", "ß", "TEST", "a\nb", "e\u0301"]),
+    "p": (pa.decimal128(10, 2), [None, "0.00", "1.50", "-1.50", "99999999.99", "-0.01", "2.00",
+        "0.05"]),
+    "q": (pa.decimal128(20, 5), ["0.00000", "1.50000", None, "-99999999999999.99999", "0.00001",
+        "-3.00000"]),
+    "r": (pa.decimal128(38, 10), ["0.0000000000", None,
+        "9999999999999999999999999999.9999999999", "0.0000000001",
+                                  "-12345678901234567890.5000000000", "1.5000000000",
+                                      "9007199254740993.0000000000"]),
+    "k": (pa.string(), [None, "", "test", "a", "ab", "b", "äöü", "a%b_c", " a ", "\U0001f600x",
+        "ß", "TEST", "a\nb", "e\u0301"]),
     "k2": (pa.string(), ["a", "test", None, "", "B", "b", "\U0001f600", "\uffff", "zz", "ä"]),
-    "s": (pa.string(), [None, "1", " 12 ", "+5", "-0", "007", "1.5", "abc", "", "2147483648", "-9223372036854775808", ".", "1.",
-                        ".5", "9223372036854775808", "true", "NO", "1e5", "NaN", "-inf", "Infinity", "1d", "+", "1e400", "1e-400",
-                        "\t3\n", "99999999999999999999999", "- 1", "0x10", "inf", "+NaN", "nan", "1_000", "\u00a01", "123456789012345678e-10"]),
+    "s": (pa.string(), [None, "1", " 12 ", "+5", "-0", "007", "1.5", "abc", "", "2147483648",
+        "-9223372036854775808", ".", "1.",
+                        ".5", "9223372036854775808", "true", "NO", "1e5", "NaN", "-inf",
+                            "Infinity", "1d", "+", "1e400", "1e-400",
+                        "\t3\n", "99999999999999999999999", "- 1", "0x10", "inf", "+NaN", "nan",
+                            "1_000", "\u00a01", "123456789012345678e-10"]),
     "v": (pa.binary(), [None, b"", b"\x00", b"\xff", b"ab", b"\x7f"]),
     "t": (pa.bool_(), [True, False, None]),
     "u": (pa.bool_(), [None, True, True, False, False]),
-    "d": (pa.date32(), [None, 0, -1, 18262, 18321, 19723, -719162, 2932896, -141428, 11016, 19782]),
+    "d": (pa.date32(), [None, 0, -1, 18262, 18321, 19723, -719162, 2932896, -141428, 11016,
+        19782]),
     "d2": (pa.date32(), [18262, None, 0, 18263, 59, -25567]),
-    "at": (pa.timestamp("us", "UTC"), [None, 0, -1, 1_583_046_000_000_000, 1_604_212_200_000_000, 1_604_215_800_000_000, -2_717_640_000_000_000,
-                                       1_711_850_400_000_000, 4_102_444_799_999_999, -62_135_596_800_000_000, 253_402_300_799_999_999, 951_782_400_123_456]),
-    "at2": (pa.timestamp("us", "UTC"), [1_583_650_800_000_000, 0, None, 1_583_046_300_000_000, 1_604_212_200_000_001, -5_000_000]),
-    "nt": (pa.timestamp("us"), [0, None, 1_583_636_400_000_000, 1_604_192_400_000_000, -1, 17 * DAY + 3_661_000_001]),
+    "at": (pa.timestamp("us", "UTC"), [None, 0, -1, 1_583_046_000_000_000,
+        1_604_212_200_000_000, 1_604_215_800_000_000, -2_717_640_000_000_000,
+                                       1_711_850_400_000_000, 4_102_444_799_999_999,
+                                           -62_135_596_800_000_000, 253_402_300_799_999_999,
+                                               951_782_400_123_456]),
+    "at2": (pa.timestamp("us", "UTC"), [1_583_650_800_000_000, 0, None, 1_583_046_300_000_000,
+        1_604_212_200_000_001, -5_000_000]),
+    "nt": (pa.timestamp("us"), [0, None, 1_583_636_400_000_000, 1_604_192_400_000_000, -1,
+        17 * DAY + 3_661_000_001]),
 }  # fmt: skip
 ROWS = 131
 
@@ -107,14 +123,27 @@ class Oracle:
 
     def __init__(self, session: SparkSession, table: pa.Table) -> None:
         self.session, self.table = session, table
-        self.rows: DataFrame = session.createDataFrame(table)
+        self.schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        self.rows: DataFrame = session.createDataFrame(table, self.schema)
         self.columns = {i: c.combine_chunks() for i, c in enumerate(table.columns)}
 
-    def translated(self, sql: str) -> Expression:
-        """Raises PySparkException or Untranslatable."""
-        plan = self.rows.selectExpr(f"({sql}) as c")._jdf.queryExecution().analyzed()
-        node = Node.of(plan.projectList().apply(0).child())
-        return Translator(self.session, self.rows.schema).translate(node)
+    def translated(self, sqls: Sequence[str]) -> dict[str, Expression | Untranslatable]:
+        """The translations of all that Spark accepts, analysed at one go where that is possible."""
+        try:
+            rows = self.rows.selectExpr(*(f"({sql}) as c{i}" for i, sql in enumerate(sqls)))
+        except PySparkException:
+            if len(sqls) == 1:
+                return {}
+            half = len(sqls) // 2
+            return self.translated(sqls[:half]) | self.translated(sqls[half:])
+        columns = rows._jdf.queryExecution().analyzed().projectList()
+        return {sql: self._translation(columns.apply(i).child()) for i, sql in enumerate(sqls)}
+
+    def _translation(self, expression: Any) -> Expression | Untranslatable:
+        try:
+            return Translator(self.session, self.schema).translate(Node.of(expression))
+        except Untranslatable as reason:
+            return reason
 
     def ours(self, expression: Expression) -> list[Any]:
         """The value in each row, or that it fails there."""
@@ -142,16 +171,17 @@ class Oracle:
         return [comparable(column.combine_chunks()) for column in found.columns]
 
     def spark_fails(self, sql: str, row: int) -> bool:
-        one = self.session.createDataFrame(self.table.slice(row, 1))
+        one = self.session.createDataFrame(self.table.slice(row, 1), self.schema)
         try:
             one.selectExpr(f"({sql}) as c").toArrow()
         except PySparkException:
             return True
         return False
 
-    def differences(self, sqls: Sequence[str]) -> Iterator[str]:
-        """What is not as in Spark, of expressions that can be translated."""
-        ours = [self.ours(self.translated(sql)) for sql in sqls]
+    def differences(self, expressions: dict[str, Expression]) -> Iterator[str]:
+        """What is not as in Spark."""
+        sqls = list(expressions)
+        ours = [self.ours(expression) for expression in expressions.values()]
         failing = [[i for i, v in enumerate(values) if v is FAILS] for values in ours]
         yield from self._compared(sqls, ours, failing)
         for sql, rows in zip(sqls, failing, strict=True):

@@ -104,12 +104,39 @@ def sign(value: Datum) -> Datum:
     return array_of(np.where((x == 0) | np.isnan(x), x, np.sign(x)), value.type, (value,))
 
 
-def floor(value: Datum) -> Datum:
-    return array_of(saturated(np.floor(values_of(value)), np.int64), pa.int64(), (value,))
+def square_root(value: Datum) -> Datum:
+    return pc.sqrt(value)
 
 
-def ceil(value: Datum) -> Datum:
-    return array_of(saturated(np.ceil(values_of(value)), np.int64), pa.int64(), (value,))
+def bits_and(left: Datum, right: Datum) -> Datum:
+    return pc.bit_wise_and(left, right)
+
+
+def bits_or(left: Datum, right: Datum) -> Datum:
+    return pc.bit_wise_or(left, right)
+
+
+def bits_xor(left: Datum, right: Datum) -> Datum:
+    return pc.bit_wise_xor(left, right)
+
+
+def bits_not(value: Datum) -> Datum:
+    return pc.bit_wise_not(value)
+
+
+def floor(value: Datum, ansi: bool) -> Datum:
+    return _as_long(np.floor(values_of(value)), value, ansi)
+
+
+def ceil(value: Datum, ansi: bool) -> Datum:
+    return _as_long(np.ceil(values_of(value)), value, ansi)
+
+
+def _as_long(whole: Any, value: Datum, ansi: bool) -> Datum:
+    """NaN is 0 in any mode."""
+    if ansi and any_valid((whole >= 2.0**63) | (whole < -(2.0**63)), (value,)):
+        raise Fails("overflow")
+    return array_of(saturated(whole, np.int64), pa.int64(), (value,))
 
 
 def saturated(x: Any, dtype: type[np.signedinteger[Any]]) -> Any:

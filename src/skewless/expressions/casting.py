@@ -3,6 +3,7 @@ cast fails) or "try" (it is null)."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,17 @@ import pyarrow.compute as pc
 
 from .apply import Fails
 from .arithmetic import saturated
+from .dates import DAY, SECOND
 from .tree import Datum
 from .vectors import any_valid, array_of, dtype_of, values_of
+from .zones import Zone
 
 BLANK = "".join(map(chr, range(33))) + "\x7f"  # what is cut off from both ends before parsing
 JAVA_BLANK = "".join(map(chr, range(33)))
 WHOLE = r"^[+-]?[0-9]+$"
 WHOLE_OR_FRACTION = r"^[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]*)$"
 FLOATING = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?$"
-UNUSUAL = r"[eE][+-]?[0-9]{3,}|^.{300,}|[xXnN]"  # what Arrow does not read, or not to the end
+UNUSUAL = r"[eE][+-]?0*[1-9][0-9]{2,}|^.{300,}"  # what Arrow does not read, or not to the end
 TRUE = ("t", "true", "y", "yes", "1")
 FALSE = ("f", "false", "n", "no", "0")
 NOT_A_NUMBER = "a string is no number of the type"
@@ -64,6 +67,37 @@ def floating_to_integer(value: Datum, type: pa.DataType, mode: str) -> Datum:
 
 def integer_to_string(value: Datum) -> Datum:
     return pc.cast(value, pa.string())
+
+
+def date_to_string(value: Datum) -> Datum:
+    days = values_of(value).astype("datetime64[D]")
+    months = days.astype("datetime64[M]").astype(np.int64)
+    year = months // 12 + 1970
+    sign = np.where(year < 0, "-", np.where(year > 9999, "+", "")).astype(str)
+    parts = [
+        pc.binary_join_element_wise(pa.array(sign), _padded(np.abs(year), 4), ""),
+        _padded(months % 12 + 1, 2),
+        _padded((days - days.astype("datetime64[M]").astype("datetime64[D]")).astype(int) + 1, 2),
+    ]
+    return _where(pc.is_valid(value), pc.binary_join_element_wise(*parts, "-"))
+
+
+def _padded(numbers: Any, width: int) -> pa.Array:
+    return pc.utf8_lpad(pc.cast(pa.array(numbers), pa.string()), width, "0")
+
+
+def timestamp_to_string(value: Datum, zone: Zone) -> Datum:
+    """With as many digits of the second as there are before only zeros follow."""
+    local = zone.local(values_of(value))
+    day = date_to_string(array_of(local // DAY, pa.date32(), (value,)))
+    seconds, micros = local % DAY // SECOND, local % SECOND
+    clock = [seconds // 3600, seconds // 60 % 60, seconds % 60]
+    time = pc.binary_join_element_wise(*(_padded(part, 2) for part in clock), ":")
+    digits = pc.utf8_rtrim(_padded(micros, 6), characters="0")
+    point = pc.if_else(pa.array(micros != 0), pa.scalar("."), pa.scalar(""))
+    return pc.binary_join_element_wise(
+        day, pc.binary_join_element_wise(time, point, digits, ""), " "
+    )
 
 
 def boolean_to_string(value: Datum) -> Datum:
@@ -119,15 +153,18 @@ def string_to_floating(value: Datum, type: pa.DataType, mode: str) -> Datum:
     rest = pc.and_(pc.is_valid(text), pc.invert(pc.fill_null(is_usual, True)))
     if pc.any(rest).as_py():
         # Rare: names of numbers, and numbers at the ends of the range.
-        read = [_unusual(word) for word in text.filter(rest).to_pylist()]
-        with np.errstate(all="ignore"):
-            numbers = np.array([0.0 if x is None else x for x in read]).astype(dtype_of(type))
-        found = pa.array(numbers, mask=np.array([x is None for x in read]))
-        made = pc.replace_with_mask(made, rest, found)
+        found = [_unusual(word, type) for word in text.filter(rest).to_pylist()]
+        made = pc.replace_with_mask(made, rest, pa.array(found, type))
     return _all_parsed(value, made, mode, NOT_A_NUMBER)
 
 
-def _unusual(word: str) -> float | None:
+def _unusual(word: str, type: pa.DataType) -> float | None:
+    if re.fullmatch(FLOATING, word):
+        bare = word.rstrip("fFdD")
+        try:
+            return float(pa.scalar(bare.lstrip("+")).cast(type).as_py())
+        except pa.ArrowInvalid:
+            return float(bare)
     bare = word.lower()
     sign = -1.0 if bare.startswith("-") else 1.0
     if bare.lstrip("+-") in ("inf", "infinity") and len(bare) - len(bare.lstrip("+-")) <= 1:

@@ -7,6 +7,7 @@ import math
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from .texts import equals_text
 from .tree import Datum
 
 
@@ -22,6 +23,8 @@ def is_floating(datum: Datum) -> bool:
 
 
 def equal(left: Datum, right: Datum) -> Datum:
+    if isinstance(left, pa.StringArray) and isinstance(right, pa.Scalar) and right.is_valid:
+        return equals_text(left, right.as_py())
     same = pc.equal(left, right)
     if not is_floating(left) or _compare_as_numbers(left, right):
         return same

@@ -14,6 +14,7 @@ from .zones import Zone
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND
+INT_MAX = (1 << 31) - 1
 INT, LONG = pa.int32(), pa.int64()
 
 
@@ -76,6 +77,34 @@ def add_days(value: Datum, days: Datum, sign: int) -> Datum:
     return array_of(made.astype(np.int32), pa.date32(), (value, days))
 
 
+def add_months(value: Datum, months: Datum) -> Datum:
+    """To the same day of another month, or to its last if it has no such day."""
+    days = values_of(value).astype(np.int64)
+    made = _months_later(days, values_of(months).astype(np.int64))
+    _refuse_far(made, value, months)
+    return array_of(made, pa.date32(), (value, months))
+
+
+def add_months_to_timestamp(value: Datum, months: Datum, zone: Zone) -> Datum:
+    local = zone.local(values_of(value))
+    days = _months_later(local // DAY, values_of(months).astype(np.int64))
+    if any_valid(np.abs(days) > (1 << 63) // DAY - 2, (value, months)):
+        raise Fails("overflow")
+    return array_of(zone.utc(days * DAY + local % DAY), value.type, (value, months))
+
+
+def _months_later(days: Any, more: Any) -> Any:
+    months = _months(days)
+    day = days - _first_day(months)
+    later = months + more
+    return _first_day(later) + np.minimum(day, _first_day(later + 1) - _first_day(later) - 1)
+
+
+def _refuse_far(days: Any, *data: Datum) -> None:
+    if any_valid((days > INT_MAX) | (days < -INT_MAX - 1), data):
+        raise Fails("overflow")
+
+
 def days_between(end: Datum, start: Datum) -> Datum:
     made = values_of(end).astype(np.int64) - values_of(start).astype(np.int64)
     return array_of(made.astype(np.int32), INT, (end, start))
@@ -114,6 +143,12 @@ def to_date(value: Datum, zone: Zone) -> Datum:
 def scaled_down(value: Datum, by: int) -> Datum:
     """Whole units of so many microseconds since 1970."""
     return array_of(values_of(value) // by, LONG, (value,))
+
+
+def truncated_seconds(value: Datum) -> Datum:
+    """Whole seconds, cut off towards 1970."""
+    us = values_of(value)
+    return array_of(us // SECOND + ((us < 0) & (us % SECOND != 0)), LONG, (value,))
 
 
 def to_seconds(value: Datum) -> Datum:

@@ -15,6 +15,7 @@ from .tree import Datum
 from .vectors import any_valid, array_of
 
 DIGITS = 38  # of a decimal in Spark
+NEGATED_DIGITS = 34  # to which Spark rounds when it changes a sign
 WIDE_DIGITS = 76  # of one that only we compute with
 EXACT = 1 << 53  # doubles count exactly up to here
 EXACT_SCALE = 22  # and hold powers of ten exactly up to this one
@@ -40,13 +41,15 @@ def fitted(value: Datum, type: pa.DataType, ansi: bool) -> Datum:
     if wide.type.scale > type.scale:
         wide = pc.round(wide, ndigits=type.scale, round_mode="half_towards_infinity")
         wide = pc.cast(wide, pa.decimal256(wide.type.precision, type.scale))
-    limit = pa.scalar(Decimal(10) ** type.precision, pa.decimal256(type.precision + 1, 0))
-    fits = pc.less(pc.abs(wide), limit)
-    if pc.any(pc.invert(fits)).as_py():
-        if ansi:
-            raise Fails("a decimal overflows")
-        wide = pc.if_else(fits, wide, pa.scalar(None, wide.type))
-    return pc.cast(wide, type)
+    limit = Decimal(1).scaleb(type.precision - type.scale)
+    fits = pc.less(pc.abs(wide), pa.scalar(limit, pa.decimal256(type.precision + 1, type.scale)))
+    if not pc.any(pc.invert(fits)).as_py():
+        return pc.cast(wide, type)
+    if ansi:
+        raise Fails("a decimal overflows")
+    # Arrow looks at what lies under a null as well.
+    made = pc.cast(pc.if_else(fits, wide, pa.scalar(Decimal(0), wide.type)), type)
+    return pc.if_else(fits, made, pa.scalar(None, type))
 
 
 def _for_sums(left: Datum, right: Datum) -> tuple[Datum, Datum]:

@@ -33,14 +33,13 @@ class Rows:
         return self._columns[number]
 
     def only(self, needed: pa.BooleanArray) -> Rows:
-        indices = pc.indices_nonzero(needed)
-        return _TakenRows(self, indices)
+        return _TakenRows(self, pa.array(np.flatnonzero(flags_of(needed))))
 
 
 class _TakenRows(Rows):
     """Some rows of others; a column is taken when it is asked for."""
 
-    def __init__(self, rows: Rows, indices: pa.UInt64Array) -> None:
+    def __init__(self, rows: Rows, indices: pa.Int64Array) -> None:
         super().__init__({}, len(indices))
         self._rows, self._indices = rows, indices
         self._taken: dict[int, pa.Array] = {}
@@ -134,6 +133,13 @@ def folded(expression: Expression) -> Expression:
     return Constant(expression.type, value[0])
 
 
+def flags_of(array: pa.BooleanArray) -> npt.NDArray[np.bool_]:
+    """Booleans without nulls, a byte each: several times as fast as Arrow does it."""
+    bits = np.frombuffer(array.buffers()[1], np.uint8) if len(array) else np.empty(0, np.uint8)
+    end = array.offset + len(array)
+    return np.unpackbits(bits, bitorder="little", count=end)[array.offset :].view(np.bool_)
+
+
 def as_array(datum: Datum, count: int) -> pa.Array:
     return datum if isinstance(datum, pa.Array) else pa.repeat(datum, count)
 
@@ -169,8 +175,7 @@ def matching(
     met = evaluate(expression, columns, rows)
     if met.null_count:
         met = met.fill_null(False)
-    flags: npt.NDArray[np.bool_] = met.to_numpy(zero_copy_only=False)
-    return flags
+    return flags_of(met)
 
 
 @dataclass(frozen=True)

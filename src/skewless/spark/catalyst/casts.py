@@ -72,9 +72,9 @@ class Cast:
             raise Untranslatable(f"`{self.node.sql}` is not known here")
         return Apply(self.type, kernel, (self.value,), options, True, sql=self.node.sql)
 
-    def after(self, type: pa.DataType, kernel: Callable[..., Datum], *options: Any) -> Cast:
-        """The same cast from what a kernel makes of the value."""
-        return Cast(self.t, self.node, Apply(type, kernel, (self.value,), options), self.type)
+    def heavy(self, kernel: Callable[..., Datum], *options: Any) -> Expression:
+        """A cast that never fails, but takes its time."""
+        return Apply(self.type, kernel, (self.value,), options, heavy=True)
 
 
 def integers(cast: Cast) -> Expression:
@@ -99,6 +99,17 @@ def timestamp_to_floating(cast: Cast) -> Expression:
     return cast.by(dates.to_seconds)
 
 
+def timestamp_to_integer(cast: Cast) -> Expression:
+    """Whole seconds; what does not fit is null even in legacy mode."""
+    seconds = Apply(pa.int64(), dates.scaled_down, (cast.value,), (dates.SECOND,))
+    if pa.types.is_int64(cast.type):
+        return seconds
+    inner = Cast(cast.t, cast.node, seconds, cast.type)
+    if cast.mode == "legacy":
+        return inner.by(casting.integer_to_integer, cast.type, "try")
+    return inner.checked(casting.integer_to_integer, cast.type)
+
+
 def decimal_to_decimal(cast: Cast) -> Expression:
     source, type = cast.value.type, cast.type
     gained = (type.precision - type.scale) - (source.precision - source.scale)
@@ -120,21 +131,23 @@ CASTS: dict[tuple[str, str], Callable[[Cast], Expression]] = {
     ("floating", "integer"): lambda c: c.checked(casting.floating_to_integer, c.type),
     ("floating", "floating"): lambda c: c.by(casting.to_floating, c.type),
     ("decimal", "integer"): lambda c: c.checked(decimals.to_integer, c.type, heavy=True),
+    ("decimal", "boolean"): lambda c: c.by(casting.is_nonzero),
     ("decimal", "floating"): decimal_to_floating,
     ("decimal", "decimal"): decimal_to_decimal,
     ("string", "boolean"): lambda c: c.checked(casting.string_to_boolean, heavy=True),
     ("string", "integer"): lambda c: c.checked(casting.string_to_integer, c.type, heavy=True),
     ("string", "floating"): lambda c: c.checked(casting.string_to_floating, c.type, heavy=True),
     ("string", "binary"): lambda c: c.by(casting.string_to_binary),
+    ("date", "string"): lambda c: c.heavy(casting.date_to_string),
+    ("timestamp", "string"): lambda c: c.heavy(casting.timestamp_to_string, c.zone()),
+    ("timestamp_ntz", "string"): lambda c: c.heavy(casting.timestamp_to_string, UTC),
     ("date", "timestamp"): lambda c: c.always_checked(dates.start_of_day, c.type, c.zone()),
     ("date", "timestamp_ntz"): lambda c: c.always_checked(dates.start_of_day, c.type, UTC),
     ("timestamp", "date"): lambda c: c.by(dates.to_date, c.zone()),
     ("timestamp_ntz", "date"): lambda c: c.by(dates.to_date, UTC),
     ("timestamp", "timestamp_ntz"): lambda c: c.by(dates.without_zone, c.zone()),
     ("timestamp_ntz", "timestamp"): lambda c: c.by(dates.with_zone, c.zone()),
-    ("timestamp", "integer"): lambda c: integers(
-        c.after(pa.int64(), dates.scaled_down, dates.SECOND)
-    ),
+    ("timestamp", "integer"): timestamp_to_integer,
     ("timestamp", "floating"): timestamp_to_floating,
 }
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 
 REPLACEABLE = "org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable"
 PLAIN_TYPES = {
@@ -101,13 +102,15 @@ class Node:
 
     def value(self) -> Any:
         """The value of an expression without columns, evaluated by Spark as Arrow takes it. Raises
-        LookupError if it has none: it fails, or is not evaluated as it stands."""
+        LookupError if it has none, with what Spark says to that if it fails."""
         if not self.jvm.foldable():
-            raise LookupError(self.name)
+            raise LookupError
         try:
             value = self.jvm.eval(None)
-        except Py4JJavaError as error:
-            raise LookupError(self.name) from error
+        except Py4JJavaError as error:  # not evaluated as it stands
+            raise LookupError from error
+        except PySparkException as error:
+            raise LookupError(str(error).strip().partition(" SQLSTATE")[0]) from error
         if value is None or isinstance(value, bool | int | float | bytes | str):
             return value
         written = str(value.toString())

@@ -26,7 +26,7 @@ from skewless.expressions.logic import (
 from skewless.expressions.tree import Constant, Datum, constant
 
 from .nodes import Node
-from .translation import Translator, Untranslatable, rule
+from .translation import VARIABLE, Translator, Untranslatable, rule
 
 BOOL, INT, LONG = pa.bool_(), pa.int32(), pa.int64()
 DOUBLE, STRING, DATE = pa.float64(), pa.string(), pa.date32()
@@ -270,7 +270,10 @@ def decimal_division(node: Node, left: Expression, right: Expression, ansi: bool
 def one_sided(t: Translator, node: Node) -> Expression:
     (value,) = t.arguments(node)
     kernel = arithmetic.negate if node.name == "UnaryMinus" else arithmetic.absolute
-    if pa.types.is_floating(value.type) or pa.types.is_decimal(value.type):
+    is_decimal = pa.types.is_decimal(value.type)
+    if is_decimal and value.type.precision > decimals.NEGATED_DIGITS:
+        raise refuse_type(node, value.type)
+    if is_decimal or pa.types.is_floating(value.type):
         return Apply(value.type, kernel, (value,), (False,))
     if not pa.types.is_integer(value.type):
         raise refuse_type(node, value.type)
@@ -282,6 +285,27 @@ def one_sided(t: Translator, node: Node) -> Expression:
 @rule("UnaryPositive")
 def positive(t: Translator, node: Node) -> Expression:
     return t.translate(node.children[0])
+
+
+BITS: dict[str, Callable[..., Datum]] = {
+    "BitwiseAnd": arithmetic.bits_and,
+    "BitwiseOr": arithmetic.bits_or,
+    "BitwiseXor": arithmetic.bits_xor,
+    "BitwiseNot": arithmetic.bits_not,
+}
+
+
+@rule(*BITS)
+def bits(t: Translator, node: Node) -> Expression:
+    values = t.arguments(node)
+    if not pa.types.is_integer(values[0].type):
+        raise refuse_type(node, values[0].type)
+    return Apply(values[0].type, BITS[node.name], values)
+
+
+@rule("Sqrt")
+def square_root(t: Translator, node: Node) -> Expression:
+    return Apply(DOUBLE, arithmetic.square_root, t.arguments(node))
 
 
 @rule("Signum")
@@ -297,7 +321,9 @@ def to_whole(t: Translator, node: Node) -> Expression:
     (value,) = t.arguments(node)
     if pa.types.is_float64(value.type):
         kernel = arithmetic.floor if node.name == "Floor" else arithmetic.ceil
-        return Apply(LONG, kernel, (value,))
+        ansi = bool(node.fields.get("failOnError"))
+        made = Apply(LONG, kernel, (value,), (ansi,))
+        return failing(made, node) if ansi else made
     if pa.types.is_decimal(value.type):
         exact = decimals.floor if node.name == "Floor" else decimals.ceil
         return Apply(node.type, exact, (value,), (node.type,), heavy=True)
@@ -368,7 +394,7 @@ def unix_timestamp(t: Translator, node: Node) -> Expression:
     value = t.translate(node.children[0])
     if not is_timestamp(value.type):
         raise refuse_type(node, value.type)
-    return Apply(LONG, dates.scaled_down, (value,), (dates.SECOND,))
+    return Apply(LONG, dates.truncated_seconds, (value,))
 
 
 @rule("DateAdd", "DateSub")
@@ -411,6 +437,26 @@ def add_interval(t: Translator, node: Node) -> Expression:
     made = Apply(
         value.type, dates.moved, (value,), (interval.value.value, t.zone_for(node, value.type))
     )
+    return failing(made, node)
+
+
+@rule("AddMonths")
+def add_months(t: Translator, node: Node) -> Expression:
+    return failing(Apply(DATE, dates.add_months, t.arguments(node), heavy=True), node)
+
+
+@rule("DateAddYMInterval", "TimestampAddYMInterval")
+def add_months_interval(t: Translator, node: Node) -> Expression:
+    value = t.translate(node.children[0])
+    if node.children[1].names & VARIABLE:
+        raise Untranslatable(f"the interval in `{node.sql}` is not a constant")
+    months = constant(node.children[1].value(), INT)
+    if not is_timestamp(value.type):
+        made = Apply(DATE, dates.add_months, (value, months), heavy=True)
+    else:
+        zone = t.zone_for(node, value.type)
+        kernel = dates.add_months_to_timestamp
+        made = Apply(value.type, kernel, (value, months), (zone,), heavy=True)
     return failing(made, node)
 
 

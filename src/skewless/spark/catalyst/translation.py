@@ -28,6 +28,13 @@ NOW = ("Current", "Now", "LocalTimestamp", "Cur")  # what differs from one batch
 CODE = ("UDF", "UserDefined", "Invoke", "Subquery", "Exists", "Lambda")
 
 
+VARIABLE = {"AttributeReference", "CommonExpressionRef"}
+
+
+def is_code(name: str) -> bool:
+    return any(word in name for word in CODE)
+
+
 class Untranslatable(Exception):  # noqa: N818  (says what a condition is)
     """A condition that only Spark can evaluate, and why."""
 
@@ -46,10 +53,20 @@ class Translator:
         self.definitions: dict[str, Expression] = {}
 
     def translate(self, node: Node) -> Expression:
-        if "AttributeReference" not in node.names and "CommonExpressionRef" not in node.names:
-            value = self._constant(node)
-            if value is not None:
-                return value
+        failure = ""
+        if not node.names & VARIABLE:
+            try:
+                return self._constant(node)
+            except LookupError as error:
+                failure = str(error)
+        try:
+            return self._translated(node)
+        except Untranslatable:
+            if failure:
+                raise Untranslatable(f"`{node.sql}` fails on every row: {failure}") from None
+            raise
+
+    def _translated(self, node: Node) -> Expression:
         rule = RULES.get(node.name)
         if rule is not None:
             return folded(rule(self, node))
@@ -78,25 +95,19 @@ class Translator:
         type = to_arrow_schema(StructType([field]), timezone="UTC").field(0).type
         return Column(type, number)
 
-    def _constant(self, node: Node) -> Constant | None:
-        """A part without columns, evaluated by Spark."""
-        for name in node.names:
-            if name.startswith(NOW) or any(word in name for word in CODE):
-                return None
+    def _constant(self, node: Node) -> Constant:
+        """A part without columns, evaluated by Spark. Raises LookupError if it has no value."""
         type = node.type
-        if type is None:
-            return None
-        try:
-            return constant(node.value(), type)
-        except (LookupError, pa.ArrowException, TypeError, ValueError):
-            return None
+        if type is None or any(name.startswith(NOW) or is_code(name) for name in node.names):
+            raise LookupError
+        return constant(node.value(), type)
 
     def _why_not(self, node: Node) -> str:
         if node.name.startswith(NOW):
             return f"`{node.sql}` depends on when it is evaluated"
         if not node.jvm.deterministic():
             return f"`{node.sql}` is not deterministic"
-        if any(word in node.name for word in CODE):
+        if is_code(node.name):
             return f"`{node.sql}` ({node.name}) is code or a query of its own"
         return f"the function {node.name} in `{node.sql}` is not among those known here"
 

@@ -33,12 +33,12 @@ def _zone(jvm: Any, name: str) -> Zone:
     found = CHANGE.findall(rules.getTransitions().toString())
     yearly = list(rules.getTransitionRules())
     last = int(found[-1][0][:4]) if found else 1969
-    for year in range(last + 1, LAST_YEAR):
+    for year in range(last, LAST_YEAR):
         found += [CHANGE.findall(r.createTransition(year).toString())[0] for r in yearly]
-    return _from_changes(found)
+    return _from_changes(set(found))
 
 
-def _from_changes(found: list[tuple[str, str, str]]) -> Zone:
+def _from_changes(found: set[tuple[str, str, str]]) -> Zone:
     """A zone from what is written: clock on the wall, distance before, distance after."""
     moments = sorted(
         (
