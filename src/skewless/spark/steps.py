@@ -78,8 +78,9 @@ def untraced(schema: StructType) -> StructType:
 
 
 def event_times_of(schema: StructType, times: EventTimes) -> EventTimes:
-    """The event times that are left among some columns, under their names of now."""
-    found = dict(_marked(schema.fields))
+    """The event times that are left among some columns, under their names of now. The schema may
+    still tell of columns that are no longer carried, as nobody needs them."""
+    found = {name: mark for name, mark in _marked(schema.fields) if mark in times.columns}
     return times.select(found)
 
 
