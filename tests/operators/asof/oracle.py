@@ -19,7 +19,8 @@ from tests.oracle import Answer, Row, Tables, microseconds, multiset, rows_of, s
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked. Columns are the `keys` first keys, then the time, then others."""
+    """What is asked. Columns are the `keys` first keys, then the time, then others. In the
+    `null_safe` ones of the keys a null is a value."""
 
     keys: int
     direction: str
@@ -27,6 +28,7 @@ class Question:
     exact: bool
     late: tuple[int, int]
     how: str
+    null_safe: tuple[int, ...] = ()
 
 
 def order_of(value: Any) -> Any:
@@ -48,6 +50,7 @@ def order_of(value: Any) -> Any:
 class _Side:
     def __init__(self, question: Question, late: int, *, keeps_keyless: bool) -> None:
         self.keys, self.late, self.keeps_keyless = question.keys, late, keeps_keyless
+        self.null_safe = question.null_safe
         self.reached: int | None = None
         self.rows: list[Row] = []
 
@@ -55,7 +58,7 @@ class _Side:
         return microseconds(row[self.keys])
 
     def has_key(self, row: Row) -> bool:
-        return None not in row[: self.keys]
+        return all(row[i] is not None for i in range(self.keys) if i not in self.null_safe)
 
     def take(self, rows: Sequence[Row], answer: Answer) -> None:
         latest = self.reached

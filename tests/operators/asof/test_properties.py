@@ -82,6 +82,7 @@ def cases(draw: st.DrawFn, form: tuple[Condition, ...] | None = None) -> Case:
         exact,
         (draw(delays), draw(delays)),
         draw(st.sampled_from(["inner", "left"])),
+        tuple(i for i, condition in enumerate(conditions) if condition.null_safe),
     )
     spec = asof_spec(conditions, question)
     count = draw(st.integers(1, BATCHES_MAX) | st.just(BATCHES_MAX))
