@@ -262,6 +262,16 @@ def test_three_inputs_with_keys_of_other_types(session: SparkSession) -> None:
     assert_same(multiset(found), multiset([(1, 1, 1), (2, 2, 2)]))
 
 
+def test_a_cast_takes_nobody_s_name(session: SparkSession) -> None:
+    left = session.createDataFrame([], "k string, `CAST(k as bigint)` string")
+    right = session.createDataFrame([], "k int, j bigint")
+    joined = sk.join(left, right, ["k", ("k", "j")], within=sk.UNBOUNDED)
+    assert joined.columns == ["k", "CAST(k as bigint)", "j"]
+    side = operator_of(joined).spec.left
+    assert side.schema.names == ["k", "CAST(k as bigint)", "cast(k as bigint)'"]
+    assert [key.index for key in side.keys] == [2, 2]
+
+
 def test_what_cannot_be_cast_stops_the_query(session: SparkSession) -> None:
     left, right = frames_of(session, Pair("string", "'1', 'one'", "int", "1, 2"))
     with pytest.raises(Exception, match=r"CAST_INVALID_INPUT.*'one'"):
