@@ -396,9 +396,9 @@ def test_a_column_of_another_frame(session: SparkSession) -> None:
 
 def test_columns_elsewhere(session: SparkSession) -> None:
     frame = session.createDataFrame([], LEFT)
-    counted = sk.aggregate(frame, frame["k"], {"n": "count"}, time=frame["at"], window="1 minute")  # type: ignore[arg-type]
+    counted = sk.aggregate(frame, frame["k"], {"n": "count"}, time=frame["at"], window="1 minute")
     assert counted.columns == ["window", "k", "n"]
-    once = sk.deduplicate(frame, by=[frame["a"]], time=frame["at"], within="1 minute")  # type: ignore[arg-type, list-item]
+    once = sk.deduplicate(frame, by=[frame["a"]], time=frame["at"], within="1 minute")
     assert once.columns == frame.columns
 
 
