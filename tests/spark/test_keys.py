@@ -44,7 +44,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def operator_of(joined: sk.Result) -> JoinOperator:
-    operator = joined.make(1, None)
+    operator = joined.operator(1, None)
     assert isinstance(operator, JoinOperator)
     return operator
 
@@ -260,6 +260,37 @@ def test_three_inputs_with_keys_of_other_types(session: SparkSession) -> None:
     assert joined.columns == ["r", "r_k", "s", "s_k", "s_x", "t", "t_x"]
     found = joined.dataframe().select("r", "s", "t").collect()
     assert_same(multiset(found), multiset([(1, 1, 1), (2, 2, 2)]))
+
+
+@pytest.mark.slow
+def test_a_result_whose_key_is_cast(session: SparkSession) -> None:
+    """Spark casts rows of another operator, too, on their way up."""
+    a = session.createDataFrame([(1, "5"), (2, "6")], "a int, k string")
+    b = session.createDataFrame([(1, 5), (2, 6)], "b int, k int")
+    below = sk.join(a, b, "k", within=sk.UNBOUNDED).withColumnRenamed("k", "key")
+    c = session.createDataFrame([(1, 5.0), (2, 7.0)], "c int, key double")
+    for how, expected in (
+        ("inner", [(5.0, 1, 1)]),
+        ("full", [(5.0, 1, 1), (6.0, 2, None), (7.0, None, 2)]),
+    ):
+        above = sk.join(below, c, "key", within=sk.UNBOUNDED, how=how)  # type: ignore[arg-type]
+        found = above.dataframe().select(F.col("key").cast("double"), "b", "c").collect()
+        assert_same(multiset(found), multiset(expected))
+
+
+@pytest.mark.slow
+def test_the_nearest_row_of_a_key_that_is_cast(session: SparkSession) -> None:
+    left = session.createDataFrame([("1", 5), (None, 5), ("2", 5)], "k string, l int")
+    right = session.createDataFrame([(1, 1), (1, 3), (None, 4)], "k int, r int")
+    frames = [
+        frame.withColumn("t", F.timestamp_seconds(number))
+        for frame, number in ((left, "l"), (right, "r"))
+    ]
+    for null_safe, nearest in ((False, None), (True, 4)):
+        on = sk.equal("k", "k", null_safe=null_safe)
+        joined = sk.asof_join(*frames, on, time="t", how="left").dataframe().select("k", "r")
+        expected = [("1", 3), (None, nearest), ("2", None)]
+        assert_same(multiset(joined.collect()), multiset(expected))
 
 
 def test_a_cast_takes_nobody_s_name(session: SparkSession) -> None:
