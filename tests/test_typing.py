@@ -51,6 +51,9 @@ def two(a: DataFrame, b: DataFrame, c: DataFrame) -> sk.Result:
     joined: sk.Joined = sk.join(a, b, names, time=["at", "seen"], within=timedelta(minutes=1))
     sk.join(a, b, pairs, left_time="at", right_time="seen", within=("-1 minute", timedelta(0)))
     sk.join(a, b, ("k1", "k2"), within=sk.UNBOUNDED, balance="auto", how="inner")
+    sk.join(a, b, (a["x"] == b["y"]) & a["k"].eqNullSafe(b["k"]), time=(a["at"], "seen"),
+            within=sk.UNBOUNDED)
+    sk.join(a, b, [sk.equal("x", "y", null_safe=True), (a["k"], "k")], within=sk.UNBOUNDED)
     sk.join(a, b, [sk.band("x", "y", 2), "k"], time="at", within="1 minute", late=timedelta(1))
     sk.join(a, b, "k", time=("at", "seen"), within="1 hour", late=("1 minute", None),
             strategy=sk.LSStream(alpha="auto"), where=F.col("x") > 1, on_null_time="drop",

@@ -44,7 +44,7 @@ def session(spark: SparkSession) -> SparkSession:
 
 
 def operator_of(joined: sk.Result) -> JoinOperator:
-    operator = joined.make(1, None)
+    operator = joined.operator(1, None)
     assert isinstance(operator, JoinOperator)
     return operator
 
@@ -262,6 +262,47 @@ def test_three_inputs_with_keys_of_other_types(session: SparkSession) -> None:
     assert_same(multiset(found), multiset([(1, 1, 1), (2, 2, 2)]))
 
 
+@pytest.mark.slow
+def test_a_result_whose_key_is_cast(session: SparkSession) -> None:
+    """Spark casts rows of another operator, too, on their way up."""
+    a = session.createDataFrame([(1, "5"), (2, "6")], "a int, k string")
+    b = session.createDataFrame([(1, 5), (2, 6)], "b int, k int")
+    below = sk.join(a, b, "k", within=sk.UNBOUNDED).withColumnRenamed("k", "key")
+    c = session.createDataFrame([(1, 5.0), (2, 7.0)], "c int, key double")
+    for how, expected in (
+        ("inner", [(5.0, 1, 1)]),
+        ("full", [(5.0, 1, 1), (6.0, 2, None), (7.0, None, 2)]),
+    ):
+        above = sk.join(below, c, "key", within=sk.UNBOUNDED, how=how)  # type: ignore[arg-type]
+        found = above.dataframe().select(F.col("key").cast("double"), "b", "c").collect()
+        assert_same(multiset(found), multiset(expected))
+
+
+@pytest.mark.slow
+def test_the_nearest_row_of_a_key_that_is_cast(session: SparkSession) -> None:
+    left = session.createDataFrame([("1", 5), (None, 5), ("2", 5)], "k string, l int")
+    right = session.createDataFrame([(1, 1), (1, 3), (None, 4)], "k int, r int")
+    frames = [
+        frame.withColumn("t", F.timestamp_seconds(number))
+        for frame, number in ((left, "l"), (right, "r"))
+    ]
+    for null_safe, nearest in ((False, None), (True, 4)):
+        on = sk.equal("k", "k", null_safe=null_safe)
+        joined = sk.asof_join(*frames, on, time="t", how="left").dataframe().select("k", "r")
+        expected = [("1", 3), (None, nearest), ("2", None)]
+        assert_same(multiset(joined.collect()), multiset(expected))
+
+
+def test_a_cast_takes_nobody_s_name(session: SparkSession) -> None:
+    left = session.createDataFrame([], "k string, `CAST(k as bigint)` string")
+    right = session.createDataFrame([], "k int, j bigint")
+    joined = sk.join(left, right, ["k", ("k", "j")], within=sk.UNBOUNDED)
+    assert joined.columns == ["k", "CAST(k as bigint)", "j"]
+    side = operator_of(joined).spec.left
+    assert side.schema.names == ["k", "CAST(k as bigint)", "cast(k as bigint)'"]
+    assert [key.index for key in side.keys] == [2, 2]
+
+
 def test_what_cannot_be_cast_stops_the_query(session: SparkSession) -> None:
     left, right = frames_of(session, Pair("string", "'1', 'one'", "int", "1, 2"))
     with pytest.raises(Exception, match=r"CAST_INVALID_INPUT.*'one'"):
@@ -386,9 +427,9 @@ def test_a_column_of_another_frame(session: SparkSession) -> None:
 
 def test_columns_elsewhere(session: SparkSession) -> None:
     frame = session.createDataFrame([], LEFT)
-    counted = sk.aggregate(frame, frame["k"], {"n": "count"}, time=frame["at"], window="1 minute")  # type: ignore[arg-type]
+    counted = sk.aggregate(frame, frame["k"], {"n": "count"}, time=frame["at"], window="1 minute")
     assert counted.columns == ["window", "k", "n"]
-    once = sk.deduplicate(frame, by=[frame["a"]], time=frame["at"], within="1 minute")  # type: ignore[arg-type, list-item]
+    once = sk.deduplicate(frame, by=[frame["a"]], time=frame["at"], within="1 minute")
     assert once.columns == frame.columns
 
 

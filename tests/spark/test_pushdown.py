@@ -197,6 +197,20 @@ def test_other_operators_take_only_what_is_needed(
     )
 
 
+def test_an_event_time_below_that_nobody_needs(
+    spark: SparkSession, streams: list[FileStream]
+) -> None:
+    """Its mark is still in the columns after a step."""
+    left, right = frames_of(spark, streams)
+    below = joined([left, right]).withColumnRenamed("a_x", "x")
+    third = right.toDF(*(name.replace("b_", "c_") for name in right.columns))
+    above = sk.join(below, third, [("a_k", "c_k")], time=("a_t", "c_t"), within=WITHIN)
+    pipeline, _ = above.select("x", "c_id").pipeline(1, None)
+    emitted = pipeline.nodes[0].operator.output_schema().names
+    assert "a_t" in emitted
+    assert "b_t" not in emitted
+
+
 def test_conditions_that_are_refused(spark: SparkSession, streams: list[FileStream]) -> None:
     frames = frames_of(spark, streams)
     for condition, why in (

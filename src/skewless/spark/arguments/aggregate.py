@@ -24,7 +24,7 @@ from skewless.operators.aggregate.windows import Window
 from skewless.placement.grouping import Grouping
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.keys import parse_by
-from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Source
+from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Name, Source
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
 from skewless.spark.result import BELOW, Result, sizes
 from skewless.strategies import choose_strategy
@@ -38,10 +38,10 @@ SLIDES_MAX = 1000
 
 def aggregate(
     df: Source,
-    by: str | Sequence[str],
+    by: Name | Sequence[Name],
     aggs: Mapping[str, object],
     *,
-    time: str | None = None,
+    time: Name | None = None,
     window: Duration | tuple[Duration, Duration] | None = None,
     late: Duration | None = None,
     strategy: Grouping | Auto | None = None,
@@ -118,7 +118,7 @@ Parsed = list[tuple[str, Accumulator, tuple[int, ...]]]
 
 
 def _parse_times(
-    this: columns.Input, time: str | None, window: object, late: object
+    this: columns.Input, time: Name | None, window: object, late: object
 ) -> tuple[Window | None, int, int | None]:
     if window is None:
         for name, value in (("time", time), ("late", late)):

@@ -17,24 +17,33 @@ from skewless.operators.pair import OutputColumn
 from skewless.placement.strategy import PlacementStrategy
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.join import SUFFIXES, join_sides, parse_strategy, slots_for
-from skewless.spark.arguments.kinds import Auto, Condition, Duration, ErrorOrDrop, Late, Source
+from skewless.spark.arguments.kinds import (
+    Auto,
+    Condition,
+    Duration,
+    EqualOn,
+    ErrorOrDrop,
+    Late,
+    Name,
+    Source,
+    Time,
+)
 from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
 from skewless.spark.result import RowsResult, sizes
 
 How = Literal["inner", "left", "left_outer", "leftouter"]
-Equal = str | tuple[str, str] | Sequence[str | tuple[str, str]]
 TYPES = ("inner", "left")
 
 
 def asof_join(
     left: Source,
     right: Source,
-    on: Equal,
+    on: EqualOn,
     *,
-    time: str | Sequence[str] | None = None,
-    left_time: str | None = None,
-    right_time: str | None = None,
+    time: Time | None = None,
+    left_time: Name | None = None,
+    right_time: Name | None = None,
     direction: Direction = "backward",
     tolerance: Duration | None = None,
     allow_exact_matches: bool = True,
@@ -63,8 +72,9 @@ def asof_join(
         Two streaming DataFrames from any source, or two static ones; or results of other operators,
         which are then part of the same query.
     on
-        Columns that are equal: ``"k"``, ``["k1", "k2"]`` or ``[("left_k", "right_k")]``. A null
-        equals nothing.
+        Columns that are equal, as in `sk.join`: ``"k"``, ``["k1", "k2"]``, ``[("left_k",
+        "right_k")]`` or ``left["a"] == right["b"]``. A null equals nothing, but with
+        ``sk.equal("left_k", "right_k", null_safe=True)``.
     time
         The event-time column: one name for both inputs, or ``("traded_at", "quoted_at")``.
     left_time, right_time

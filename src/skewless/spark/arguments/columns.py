@@ -95,8 +95,10 @@ class Input:
         column, name = F.col(_quoted(self.names[index])), self.names[index]
         for kind in casts:
             column, name = column.cast(kind), f"cast({name} as {kind.simpleString()})"
+        while name.lower() in (own.lower() for own in self.names):
+            name += "'"
         known = [field.name for field in self.fields]
-        if name not in known[len(self.names) :]:
+        if name not in known:
             self.source = self.source.withColumn(name, column)
             self.fields.append(StructField(name, casts[-1]))
             self.schema = self.schema.append(arrow_field(self.fields[-1]))

@@ -10,7 +10,7 @@ from skewless.durations import parse_duration_us
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.keys import parse_by
-from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Source
+from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Name, Source
 from skewless.spark.arguments.naming import named_columns, struct_of
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
 from skewless.spark.result import RowsResult, sizes
@@ -18,9 +18,9 @@ from skewless.spark.result import RowsResult, sizes
 
 def deduplicate(
     df: Source,
-    by: str | Sequence[str],
+    by: Name | Sequence[Name],
     *,
-    time: str | None = None,
+    time: Name | None = None,
     within: Duration,
     late: Duration | None = None,
     instances: int | None = None,

@@ -19,7 +19,16 @@ from skewless.operators.three_way.spec import (
 )
 from skewless.operators.three_way.strategies import ThreeStrategy
 from skewless.spark.arguments import columns
-from skewless.spark.arguments.kinds import Auto, Condition, ErrorOrDrop, Late, Source, Within
+from skewless.spark.arguments.kinds import (
+    Auto,
+    Condition,
+    ErrorOrDrop,
+    Late,
+    Name,
+    Source,
+    Time,
+    Within,
+)
 from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
 from skewless.spark.arguments.times import (
     ANY_TIMES,
@@ -48,8 +57,8 @@ def join3(
     t: Source,
     on: Sequence[Comparison],
     *,
-    time: str | Sequence[str] | None = None,
-    times: Sequence[str] | None = None,
+    time: Time | None = None,
+    times: Sequence[Name] | None = None,
     within: Within | Mapping[str, Within],
     late: Late | None = None,
     where: Condition | None = None,

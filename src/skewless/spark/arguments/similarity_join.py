@@ -27,7 +27,9 @@ from skewless.spark.arguments.kinds import (
     Duration,
     ErrorOrDrop,
     Late,
+    Name,
     Source,
+    Time,
     Within,
 )
 from skewless.spark.arguments.naming import Named, named_columns, struct_of
@@ -52,9 +54,9 @@ def similarity_join(
     on: str | Sequence[str] | tuple[str | Sequence[str], str | Sequence[str]],
     metric: str | Callable[[Any, Any], Any] = "euclidean",
     threshold: float,
-    time: str | Sequence[str] | None = None,
-    left_time: str | None = None,
-    right_time: str | None = None,
+    time: Time | None = None,
+    left_time: Name | None = None,
+    right_time: Name | None = None,
     within: Within | None = None,
     window: Duration | None = None,
     late: Late | None = None,
