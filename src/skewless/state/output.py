@@ -41,7 +41,7 @@ class Output:
                 f'"{APPEND}" adds to them, "{OVERWRITE}" removes them first'
             )
             raise ArgumentError("path", self.path, accepted)
-        foreign = [name for name in files if not OURS.fullmatch(os.path.basename(name))]
+        foreign = [name for name in files if not _is_ours(name)]
         if foreign:
             accepted = (
                 f'"{APPEND}": {len(foreign)} files in {self.path} were not written by skewless, '
@@ -56,7 +56,7 @@ class Output:
             return
         if self.existing == OVERWRITE:
             folder = Folder(self.path)
-            for name in self._of_others(state):
+            for name in filter(_is_ours, self._of_others(state)):
                 folder.delete(name)
         write_checked(state, NOTE, {"folders": [*noted, self.path]})
 
@@ -93,6 +93,10 @@ class Output:
             if not any(map(_is_hidden, name.split("/")))
             and not folder.path(name).startswith(checkpoint)
         ]
+
+
+def _is_ours(name: str) -> bool:
+    return OURS.fullmatch(os.path.basename(name)) is not None
 
 
 def _is_hidden(name: str) -> bool:
