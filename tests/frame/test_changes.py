@@ -415,6 +415,37 @@ def test_a_join_below_another_operator_takes_a_longer_bound_only(tmp_path: Path)
     assert rows_of(run.published_table()) == expected
 
 
+def test_new_columns_of_a_join_of_a_join(tmp_path: Path) -> None:
+    """They move the columns behind them; those of before are found by name, below and above."""
+
+    def pipeline(columns: tuple[str, ...]) -> Pipeline:
+        below = Query(columns=columns).operator()
+        left = side_spec(below.output_schema(), ["b_k"], "b_t")
+        right = side_spec(Stream("c", ()).schema, ["c_k"], "c_t")
+        return chained(below, JoinOperator(join_spec(left, right), Hash(), 2, slots=8))
+
+    arriving = busy("a", "b", "c")
+    run = PipelineRun(tmp_path / "state", pipeline(OLD))
+    found: Rows = Counter()
+    for number in range(BATCHES):
+        columns = OLD if number < 3 else NEW
+        if number == 3:
+            run.start(pipeline(NEW))
+        a, b, c = (s.batch(*ends(s, number)) for s in arriving)
+        results = run.run_streams(number, [[[a.select(list(columns))]], [[b]], [[c]]]).results
+        if "a_x" not in results.column_names:
+            results = results.append_column("a_x", pa.nulls(len(results), pa.float64()))
+        found += rows_of(results.select(["a_id", "a_x", "b_id", "b_x", "c_id"]))
+    first = ends(arriving[0], 3)[0]
+    expected = asked(
+        f"SELECT a_id, CASE WHEN a_id >= {first} THEN a_x END, b_id, b_x, c_id FROM a "
+        "JOIN b ON a_k = b_k AND abs(a_t - b_t) <= 6000000 "
+        "JOIN c ON b_k = c_k AND abs(b_t - c_t) <= 6000000",
+        arriving,
+    )
+    assert found == expected
+
+
 CONDITIONS = {"inner": True, "left_anti": True, "left": False, "full": False, "left_semi": False}
 
 

@@ -112,7 +112,7 @@ def test_a_checkpoint_from_before_there_were_notes(out: Path, state: Folder) -> 
 
 
 def test_one_from_before_that_wrote_elsewhere(out: Path, state: Folder) -> None:
-    commit(state, f"{out}-of-then/{OURS}", {})
+    commit(state, f"{out}-of-then/batch-000000000003-part-1.parquet", {})
     with pytest.raises(ArgumentError, match=EXISTING):
         start(files(out, OURS), state)
 
@@ -126,6 +126,12 @@ def test_one_that_had_another_sink(out: Path, state: Folder) -> None:
     commit(state, None, {"kind": "two-way join"})
     with pytest.raises(ArgumentError, match=EXISTING):
         start(files(out, OURS), state)
+
+
+def test_a_folder_that_was_moved_with_its_checkpoint(out: Path, state: Folder) -> None:
+    commit(state, f"/elsewhere/day=1/{OURS}", {"kind": "two-way join"})
+    start(files(out, f"day=1/{OURS}", f"day=2/{OURS}1"), state, "overwrite")
+    assert names_in(out) == {f"day=1/{OURS}", f"day=2/{OURS}1"}
 
 
 def test_several_folders_of_one_checkpoint(tmp_path: Path, state: Folder) -> None:

@@ -30,10 +30,10 @@ class Output:
 
     def check(self, state: Folder) -> None:
         """Refuse a folder that is another's, unless it was said what to do. Nothing is changed."""
-        if self._is_known(state) or self.existing == APPEND:
+        files = self._of_others(state)
+        if not files or self.existing == APPEND:
             return
-        files = self._files(state)
-        if files and self.existing is None:
+        if self.existing is None:
             accepted = (
                 f"a folder without files: this one has {len(files)} that are not of this "
                 f"checkpoint, such as {files[0]}. To go on with the query that wrote them, use its "
@@ -41,7 +41,7 @@ class Output:
                 f'"{APPEND}" adds to them, "{OVERWRITE}" removes them first'
             )
             raise ArgumentError("path", self.path, accepted)
-        foreign = [name for name in files if not OURS.fullmatch(os.path.basename(name))]
+        foreign = [name for name in files if not _is_ours(name)]
         if foreign:
             accepted = (
                 f'"{APPEND}": {len(foreign)} files in {self.path} were not written by skewless, '
@@ -54,9 +54,9 @@ class Output:
         noted = self._noted(state)
         if self.path in noted:
             return
-        if self.existing == OVERWRITE and not self._is_known(state):
+        if self.existing == OVERWRITE:
             folder = Folder(self.path)
-            for name in self._files(state):
+            for name in filter(_is_ours, self._of_others(state)):
                 folder.delete(name)
         write_checked(state, NOTE, {"folders": [*noted, self.path]})
 
@@ -65,17 +65,23 @@ class Output:
             return []
         return list(read_checked(state, NOTE)["folders"])
 
-    def _is_known(self, state: Folder) -> bool:
-        """Whether the checkpoint has written there. One of before there were notes has, if it has
-        written anything, where its last commits say."""
-        if state.size(NOTE) is not None:
-            return self.path in self._noted(state)
+    def _of_others(self, state: Folder) -> list[str]:
+        """The files in the folder if it is not this checkpoint's. It is if that has noted it; if it
+        has files that its last commits name, as when both were moved; or, in a checkpoint of before
+        there were notes, if these do not name any elsewhere."""
+        if self.path in self._noted(state):
+            return []
+        files = self._files(state)
+        if not files:
+            return []
         log = CommitLog(state)
         commits = [log.read(batch_id) for batch_id in log.batch_ids()]
-        if not commits or commits[-1].query:
-            return False
         written = [final for commit in commits for _, final in commit.publish]
-        return not written or any(final.startswith(f"{self.path}/") for final in written)
+        if {os.path.basename(final) for final in written} & set(map(os.path.basename, files)):
+            return []
+        is_older = bool(commits) and not commits[-1].query
+        here = not written or any(final.startswith(f"{self.path}/") for final in written)
+        return [] if is_older and here else files
 
     def _files(self, state: Folder) -> list[str]:
         """The files in the folder that a reader sees. The checkpoint may lie in there, too."""
@@ -87,6 +93,10 @@ class Output:
             if not any(map(_is_hidden, name.split("/")))
             and not folder.path(name).startswith(checkpoint)
         ]
+
+
+def _is_ours(name: str) -> bool:
+    return OURS.fullmatch(os.path.basename(name)) is not None
 
 
 def _is_hidden(name: str) -> bool:
