@@ -86,6 +86,8 @@ class PipelineRun:
         )
         sink = FileSink(self.query, self.schema, self._output)
         report = run_batch(self.query, executor, sink, batch_id)
+        if report is not None:
+            assert sum(report.lateness.values()) == report.late, "what is late is measured"
         rows = [batch for part in sink.result for batch in part]
         return Ran(pa.Table.from_batches(rows, self.schema), report)
 

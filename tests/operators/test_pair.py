@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.arrays.types import FAR_US, BandColumn, KeyColumn, SideSpec
+from skewless.arrays.types import FAR_US, SIDES, BandColumn, KeyColumn, SideSpec
 from skewless.operators.pair import JoinSpec, OutputColumn
 from tests.strategies import examples
 
@@ -26,7 +26,9 @@ def test_specs_travel_as_pickle() -> None:
 
 @examples(300)
 @given(
-    st.tuples(st.integers(-9, 9), st.integers(-9, 9)).map(sorted),
+    st.tuples(st.integers(-9, 9) | st.just(-FAR_US), st.integers(-9, 9) | st.just(FAR_US)).map(
+        sorted
+    ),
     st.integers(-20, 20),
     st.integers(-20, 20),
     st.integers(-20, 20),
@@ -58,6 +60,24 @@ def test_unbounded() -> None:
     assert not spec.bounded
     assert spec.fingerprint()["within"] == "unbounded"
     assert spec.keep_after_us("left", 1000) <= -(1 << 61)
+
+
+@pytest.mark.parametrize(
+    ("lower_us", "upper_us", "kept", "within"),
+    [(-60, FAR_US, "left", "-60 microseconds to unbounded"),
+     (-FAR_US, 600, "right", "unbounded to 600 microseconds")],
+)  # fmt: skip
+def test_bounds_open_on_one_end_keep_one_side_for_ever(
+    lower_us: int, upper_us: int, kept: str, within: str
+) -> None:
+    spec = replace(SPEC, lower_us=lower_us, upper_us=upper_us)
+    assert spec.bounded
+    assert spec.fingerprint()["within"] == within
+    for side in SIDES:
+        assert spec.is_decided(side) == (side != kept)
+        assert (spec.keep_after_us(side, 1 << 60) == -FAR_US) == (side == kept)
+        if side != kept:
+            assert spec.keep_after_us(side, 1000) == SPEC.keep_after_us(side, 1000)
 
 
 def test_the_output_schema_is_nullable_and_bare() -> None:

@@ -112,7 +112,7 @@ def test_one_side_alone_may_have_one(marked: DataFrame, plain: DataFrame) -> Non
     assert taken(right_time="at") == taken(time=(None, "at")) == taken(time="at")
     assert taken(time="at", late=(None, "3 seconds")) == [("at", DELAY_US), ("at", 3_000_000)]
     assert taken(within=sk.UNBOUNDED)[0][0] is None, "where any times match, nothing is late"
-    with pytest.raises(ArgumentError, match="of `right`, as no watermark of it tells"):
+    with pytest.raises(ArgumentError, match="of `right`, which has no withWatermark"):
         taken()
     with pytest.raises(ArgumentError, match="for `left`"):
         taken(time="at", late="3 seconds")

@@ -155,6 +155,21 @@ def test_the_watermark_survives_a_restart(tmp_path: Path) -> None:
     assert driver.run(2, batch([8, 9], [])).report.late == 1
 
 
+@pytest.mark.parametrize(("within", "kept"), [((0, None), "left"), ((None, 0), "right")])
+def test_bounds_open_on_one_end_forget_one_side(
+    tmp_path: Path, within: tuple[int | None, int | None], kept: str
+) -> None:
+    driver = Driver(tmp_path, spec_of(INT64, Question(((0, 0),), (), (1, 1), within, (0, 0))))
+    for number in range(6):
+        driver.run(number, batch([number * 100], [number * 100]))
+    sides = [segment.side for segment in driver.state.segments for _ in range(segment.rows)]
+    other = "right" if kept == "left" else "left"
+    assert (sides.count(kept), sides.count(other)) == (6, 1)
+    last = driver.run(6, batch([600], [600]))
+    expected = [(t, 600) for t in range(0, 700, 100)]
+    assert times(last) == (expected if kept == "left" else [(b, a) for a, b in expected])
+
+
 @pytest.mark.xfail(strict=True, reason="times beyond 2^62 microseconds are taken for no bound")
 @pytest.mark.parametrize(
     ("left_us", "right_us", "within"),

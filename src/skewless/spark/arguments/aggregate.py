@@ -25,7 +25,7 @@ from skewless.placement.grouping import Grouping
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Name, Source
-from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
+from skewless.spark.arguments.times import check_null_times, parse_lates, parse_time
 from skewless.spark.result import BELOW, Result, sizes
 from skewless.strategies import choose_strategy
 
@@ -67,7 +67,7 @@ def aggregate(
         "geo": (MyAccumulator(), "x", "y")}``. Known by name: count, sum, min, max, mean (avg),
         variance, stddev, approx_distinct, quantile. Your own: derive from `sk.Accumulator`.
     time
-        The event-time column; needed with `window`.
+        The event-time column; needed with `window`. Default: that of the input's ``withWatermark``.
     window
         ``"1 minute"``: windows one after the other. ``("10 minutes", "1 minute")``: windows of ten
         minutes, one beginning every minute. None: no windows; totals of all rows so far, which only
@@ -75,8 +75,8 @@ def aggregate(
     late
         How far rows may lie behind the latest: a window closes when the latest event time minus
         this passes its end. Longer waits for more stragglers, keeps more state and gives results
-        later. Rows whose windows are all closed are dropped and counted. Default "0 seconds".
-        In a result nothing is late; it has none.
+        later. Rows whose windows are all closed are dropped and counted. Default: the delay of the
+        input's ``withWatermark``, or else "0 seconds". In a result nothing is late; it has none.
     strategy
         Who works on which rows; the results are the same. ``"auto"`` is ``sk.BatchAware()``.
         Others: ``sk.PdStream()``, ``sk.PKG()``, ``sk.DChoices()``, ``sk.WChoices()``,
@@ -133,9 +133,9 @@ def _parse_times(
     if size_us > SLIDES_MAX * slide_us:
         accepted = f"(size, slide) such that a row is in at most {SLIDES_MAX} windows"
         raise ArgumentError("window", window, accepted)
-    times = parse_times([this], time, {})
-    [late_us] = parse_lates(late, [this], times)
-    return Window(size_us, slide_us), late_us, times[0]
+    index = parse_time(this, time, why="there is a `window`")
+    [late_us] = parse_lates(late, [this], [index])
+    return Window(size_us, slide_us), late_us, index
 
 
 def _parse_aggs(this: columns.Input, aggs: object) -> Parsed:

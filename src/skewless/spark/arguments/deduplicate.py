@@ -12,7 +12,7 @@ from skewless.spark.arguments import columns
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Name, Source
 from skewless.spark.arguments.naming import named_columns, struct_of
-from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
+from skewless.spark.arguments.times import check_null_times, parse_lates, parse_time
 from skewless.spark.result import RowsResult, sizes
 
 
@@ -38,14 +38,15 @@ def deduplicate(
         for one key. A null is a key of its own, as in `dropDuplicates`.
     time
         The event-time column. The first row is the earliest; of equally early ones the one that
-        came first.
+        came first. Default: that of the input's ``withWatermark``.
     within
         Rows up to this much later than the first are its duplicates. The next row after that is a
         first row again. A longer bound remembers more keys.
     late
         How far rows may lie behind the latest. A row comes out when no earlier one can come any
-        more, so that longer also means later. Later rows are dropped and counted. Default
-        "0 seconds". In a result nothing is late; it has none.
+        more, so that longer also means later. Later rows are dropped and counted. Default: the
+        delay of the input's ``withWatermark``, or else "0 seconds". In a result nothing is late; it
+        has none.
     instances
         How many tasks work on a batch. Default: the session's parallelism.
     on_null_time
@@ -57,9 +58,9 @@ def deduplicate(
     drop_null_times = check_null_times(on_null_time)
     [this] = inputs = columns.inputs_of(df=df)
     keys = [KeyColumn(i, this.type_of(i)) for i in parse_by(this, by)]
-    times = parse_times(inputs, time, {})
-    [late_us] = parse_lates(late, inputs, times)
-    side = columns.side_spec(this, keys, (), times[0], late_us)
+    index = parse_time(this, time, why="the first row is the earliest")
+    [late_us] = parse_lates(late, inputs, [index])
+    side = columns.side_spec(this, keys, (), index, late_us)
     spec = DeduplicateSpec(side, parse_duration_us(within, "within"), drop_null_times)
     count = sizes(instances=instances)["instances"]
 

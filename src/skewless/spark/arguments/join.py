@@ -88,25 +88,28 @@ def join(
         date with a timestamp, a string with a number, structs and arrays. What cannot be cast stops
         the query, or is null, as Spark's settings (ANSI) say.
     time
-        The event-time column: one name for both inputs, or ``("ordered_at", "seen_at")``. With
-        ``within=sk.UNBOUNDED`` it may be left out.
+        The event-time column: one name for both inputs, or ``("ordered_at", "seen_at")``. Where it
+        is left out, that of the input's ``withWatermark``. ``within=sk.UNBOUNDED`` needs none.
     left_time, right_time
         The same, one by one.
     within
         ``"10 minutes"``: the times differ by at most that. ``("-1 minute", "10 minutes")``:
-        ``left_time - 1 minute <= right_time <= left_time + 10 minutes``. ``sk.UNBOUNDED``: any
-        times; the state then grows for ever. A longer bound keeps more state.
+        ``left_time - 1 minute <= right_time <= left_time + 10 minutes``. A longer bound keeps more
+        state. ``("5 seconds", sk.UNBOUNDED)``, ``(sk.UNBOUNDED, "5 seconds")``: open on one end;
+        left rows are then kept for ever, or right ones. ``sk.UNBOUNDED``: any times; all are.
     late
         How far a row may lie behind the latest of its side, ``"1 minute"`` or one per side. Longer
         waits for more stragglers and keeps more state. Later rows are dropped and counted. Default:
-        "0 seconds", and for UNBOUNDED joins: no row is late. In a result nothing is late; it has
+        the delay of the input's ``withWatermark``, which nothing else may contradict, or else
+        "0 seconds"; and for UNBOUNDED joins: no row is late. In a result nothing is late; it has
         none.
     how
         ``"inner"``; ``"left"``, ``"right"`` and ``"full"`` (or ``"left_outer"`` …) with rows that
         have no partner, once it is certain that none can come: when the watermark has passed the
         bound. ``"left_semi"`` and ``"right_semi"``: rows that have a partner, once, at their first;
         ``"left_anti"`` and ``"right_anti"``: those that have none. A row without a key has no
-        partner; a late one is dropped. Outer and anti joins of streams need a bound.
+        partner; a late one is dropped. Outer and anti joins of streams need a bound: an upper one
+        for left rows, a lower one for right rows.
     condition
         What else must hold for two rows to match, as SQL or a Column over the names that columns
         have in the result of an inner join: ``"abs(price - price_right) < 0.05"``. It is evaluated

@@ -80,8 +80,8 @@ def join3(
         with the input they are of. The inputs must hang together: conditions between two pairs make
         a chain, between all three a cycle. A pair may have several conditions.
     time
-        The event-time column: one name for all inputs, or one for each. With
-        ``within=sk.UNBOUNDED`` it may be left out.
+        The event-time column: one name for all inputs, or one for each. Where it is left out, that
+        of the input's ``withWatermark``. ``within=sk.UNBOUNDED`` needs none.
     times
         Another name of `time`.
     within
@@ -92,8 +92,9 @@ def join3(
         two other pairs are bounded.
     late
         How far a row may lie behind the latest of its input, ``"1 minute"`` or one per input.
-        Later rows are dropped and counted. Default: "0 seconds", and where `within` lets the state
-        grow for ever: no row is late. In a result nothing is late.
+        Later rows are dropped and counted. Default: the delay of the input's ``withWatermark``, or
+        else "0 seconds"; and where `within` lets the state grow for ever: no row is late. In a
+        result nothing is late.
     where
         A further SQL condition over the output columns.
     strategy

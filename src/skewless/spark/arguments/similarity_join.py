@@ -89,8 +89,8 @@ def similarity_join(
     threshold
         Rows are alike if ``distance <= threshold``, exactly. A larger one compares more.
     time, left_time, right_time
-        The event-time columns: one name for both inputs or one each, or one by one. With
-        ``within=sk.UNBOUNDED`` they may be left out.
+        The event-time columns: one name for both inputs or one each, or one by one. Where they are
+        left out, those of ``withWatermark``. ``within=sk.UNBOUNDED`` needs none.
     within, window
         How far times may be apart, as for `sk.join`; or that both are in one window of time.
     strategy

@@ -125,7 +125,7 @@ def parse_times(
     if unbounded and all(name is None for _, name in names):
         return [None] * len(inputs)
     found = [
-        _time_index(this, argument, name)
+        parse_time(this, name, argument, why="only within=sk.UNBOUNDED can do without")
         for this, (argument, name) in zip(inputs, names, strict=True)
     ]
     kinds = {str(this.type_of(i)) for this, i in zip(inputs, found, strict=True)}
@@ -138,12 +138,13 @@ def parse_times(
     return list(found)
 
 
-def _time_index(this: Input, argument: str, name: object) -> int:
+def parse_time(this: Input, name: object, argument: str = "time", *, why: str) -> int:
     """The event-time column of an input: the one that is named, which must be that of a watermark
-    that Spark knows, if it knows one; or else that."""
+    that Spark knows, if it knows one; or else that. `why` there must be one is said if there is
+    none."""
     marks = [mark for mark in this.watermarks if not mark.is_window]
     if name is None:
-        return this.time_index(_only_column(this, argument, marks), argument)
+        return this.time_index(_only_column(this, argument, marks, why), argument)
     index = this.time_index(name, argument)
     if marks and this.names[index] not in [mark.column for mark in marks]:
         accepted = (
@@ -155,10 +156,10 @@ def _time_index(this: Input, argument: str, name: object) -> int:
     return index
 
 
-def _only_column(this: Input, argument: str, marks: Sequence[Watermark]) -> str:
+def _only_column(this: Input, argument: str, marks: Sequence[Watermark], why: str) -> str:
     if len(marks) == 1:
         return marks[0].column
-    accepted = f"the event-time column of `{this.argument}`, as no watermark of it tells"
+    accepted = f"the event-time column of `{this.argument}`, which has no withWatermark ({why})"
     if marks:
         several = ", ".join(mark.column for mark in marks)
         accepted = f"one of the columns of `{this.argument}` that have a watermark: {several}"
