@@ -141,7 +141,7 @@ class Oracle:
 
     def _translation(self, expression: Any) -> Expression | Untranslatable:
         try:
-            return Translator(self.session, self.schema).translate(Node.of(expression))
+            return Translator(self.rows).translate(Node.of(expression))
         except Untranslatable as reason:
             return reason
 

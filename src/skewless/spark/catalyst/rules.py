@@ -57,11 +57,6 @@ def field(t: Translator, node: Node) -> Expression:
     return Field(struct.type.field(index).type, struct, index)
 
 
-@rule("Alias", "KnownNullable", "KnownNotNull", "TaggingExpression")
-def child(t: Translator, node: Node) -> Expression:
-    return t.translate(node.children[0])
-
-
 @rule("With")
 def with_definitions(t: Translator, node: Node) -> Expression:
     body, *definitions = node.children

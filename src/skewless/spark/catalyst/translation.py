@@ -6,13 +6,14 @@ that is faithful to the letter is refused: an approximation would give other row
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import CharType, DataType, StringType, StructType, VarcharType
 
@@ -48,9 +49,11 @@ class Untranslatable(Exception):  # noqa: N818  (says what a condition is)
 class Translator:
     """Translates the nodes of one condition."""
 
-    def __init__(self, session: SparkSession, schema: StructType) -> None:
-        self.session, self.schema = session, schema
+    def __init__(self, rows: DataFrame) -> None:
+        """For conditions over the columns of a DataFrame."""
+        self.session, self.fields = rows.sparkSession, rows.schema.fields
         self.definitions: dict[str, Expression] = {}
+        self._numbers = {id: number for number, id in enumerate(ids_of(rows))}
 
     def translate(self, node: Node) -> Expression:
         failure = ""
@@ -85,13 +88,11 @@ class Translator:
         return zone_of(self.session, node.fields["timeZoneId"])
 
     def column(self, node: Node) -> Expression:
-        names = self.schema.names
-        name = node.fields["name"]
-        if names.count(name) != 1:
-            raise Untranslatable(f"the column `{name}` is there {names.count(name)} times")
-        number = names.index(name)
-        field = self.schema.fields[number]
-        refuse_collation(field.dataType, name)
+        number = self._numbers.get(node.fields["exprId"]["id"])
+        if number is None:
+            raise Untranslatable(f"`{node.fields['name']}` is computed by a plan of its own")
+        field = self.fields[number]
+        refuse_collation(field.dataType, field.name)
         type = to_arrow_schema(StructType([field]), timezone="UTC").field(0).type
         return Column(type, number)
 
@@ -145,19 +146,29 @@ def translated(
     """
     if not hasattr(session, "_jsparkSession"):
         raise Untranslatable("Spark Connect does not show the tree of a condition")
-    root = analysed(session, schema, condition)
-    return Condition(str(root.jvm.sql()), Translator(session, schema).translate(root))
-
-
-def analysed(session: SparkSession, schema: StructType, condition: str | SparkColumn) -> Node:
     nothing: list[Any] = []
+    rows = session.createDataFrame(nothing, schema)
+    root = analysed(rows, condition)
+    return Condition(str(root.jvm.sql()), Translator(rows).translate(root))
+
+
+def analysed(rows: DataFrame, condition: str | SparkColumn) -> Node:
     try:
-        rows = session.createDataFrame(nothing, schema).where(condition)
+        kept = rows.where(condition)
     except (PySparkException, TypeError) as error:
         why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
-        accepted = f"a condition over the columns {', '.join(schema.names)} ({why})"
+        accepted = f"a condition over the columns {', '.join(rows.columns)} ({why})"
         raise ArgumentError("condition", str(condition), accepted) from error
-    return Node.of(rows._jdf.queryExecution().analyzed().condition())
+    return Node.of(kept._jdf.queryExecution().analyzed().condition())
+
+
+def ids_of(rows: DataFrame) -> list[int]:
+    """How Catalyst tells columns apart: names may be written in other cases, or be there twice."""
+    written = rows._jdf.queryExecution().analyzed().output().toString()
+    columns = ", ".join(rf"{re.escape(name)}#(\d+)\w*(?:-T\w+)?" for name in rows.columns)
+    found = re.fullmatch(rf"\w+\({columns}\)", written, re.DOTALL)
+    assert found is not None, written
+    return [int(id) for id in found.groups()]
 
 
 def of_tree(session: SparkSession, schema: StructType, condition: Any) -> Condition:

@@ -1,0 +1,239 @@
+"""Translated expressions give what Spark gives, on nulls, NaN, extremes, and fail where it fails.
+
+Spark is the oracle: it evaluates the same text over the same rows. See expression_oracle.py."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
+
+from skewless.errors import ArgumentError
+from skewless.expressions import Expression
+from skewless.spark.catalyst import Untranslatable, translated
+from skewless.spark.catalyst.nodes import Node
+from skewless.spark.catalyst.translation import RULES, Translator
+
+from .expression_cases import CASES, REFUSED_TYPES
+from .expression_fuzz import random_expression
+from .expression_oracle import PLAIN, Oracle, nasty_table, settings
+
+MODES = {
+    "legacy": {"spark.sql.ansi.enabled": "false"},
+    "ansi": {"spark.sql.ansi.enabled": "true"},
+    "ansi, New York": {
+        "spark.sql.ansi.enabled": "true",
+        "spark.sql.session.timeZone": "America/New_York",
+    },
+    "legacy, Lord Howe": {
+        "spark.sql.ansi.enabled": "false",
+        "spark.sql.session.timeZone": "Australia/Lord_Howe",
+    },
+}
+LOCAL = "org.apache.spark.sql.catalyst.optimizer.ConvertToLocalRelation"
+GENERATED = {"spark.sql.optimizer.excludedRules": f"{next(iter(PLAIN.values()))},{LOCAL}"}
+BATCH = 100
+
+
+@pytest.fixture(params=MODES.values(), ids=MODES.keys())
+def oracle(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[Oracle]:
+    with settings(spark, PLAIN | request.param):
+        yield Oracle(spark, nasty_table())
+
+
+def differences(oracle: Oracle, sqls: list[str]) -> tuple[int, list[str]]:
+    """How many expressions were compared, and what was not as in Spark."""
+    count, found = 0, []
+    for i in range(0, len(sqls), BATCH):
+        translations = oracle.translated(sqls[i : i + BATCH])
+        known = {q: e for q, e in translations.items() if isinstance(e, Expression)}
+        count += len(known)
+        found += list(oracle.differences(known)) if known else []
+    return count, found
+
+
+@pytest.mark.quick(2)
+def test_some_cases_are_as_in_spark(oracle: Oracle) -> None:
+    count, found = differences(oracle, CASES[::17])
+    assert found == []
+    assert count > len(CASES) // 17 * 0.9
+
+
+@pytest.mark.slow
+def test_cases_are_as_in_spark(oracle: Oracle) -> None:
+    """All of them, and only what is known to have no translation is refused."""
+    count, found = differences(oracle, CASES)
+    assert found == []
+    refused = {sql for sql, e in oracle.translated(CASES).items() if isinstance(e, Untranslatable)}
+    assert refused == set(REFUSED_TYPES)
+    assert count > 950
+
+
+@pytest.mark.slow
+def test_cases_are_as_in_generated_code(oracle: Oracle) -> None:
+    with settings(oracle.session, GENERATED):
+        assert differences(oracle, CASES)[1] == []
+
+
+@pytest.mark.quick(2)
+def test_some_random_expressions_are_as_in_spark(oracle: Oracle) -> None:
+    random = Random(14)
+    count, found = differences(oracle, [random_expression(random) for _ in range(50)])
+    assert found == []
+    assert count > 40
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("seed", range(4))
+def test_random_expressions_are_as_in_spark(oracle: Oracle, seed: int) -> None:
+    random = Random(seed)
+    depths = [2, 3, 3, 4]
+    sqls = [random_expression(random, depth=random.choice(depths)) for _ in range(1000)]
+    count, found = differences(oracle, sqls)
+    assert found == []
+    assert count > 850
+
+
+@pytest.mark.slow
+def test_every_rule_has_a_case(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that nobody compares with Spark is not known to be right."""
+    seen: set[str] = set()
+    translate = Translator._translated
+
+    def watched(self: Translator, node: Node) -> Expression:
+        seen.add(node.name)
+        return translate(self, node)
+
+    monkeypatch.setattr(Translator, "_translated", watched)
+    Oracle(spark, nasty_table()).translated(CASES)
+    assert set(RULES) - seen == set()
+
+
+SCHEMA = (
+    StructType()
+    .add("price", "double")
+    .add("price_right", "double")
+    .add("kind", "string")
+    .add("n", "integer")
+    .add("at", "timestamp")
+    .add("d", "date")
+    .add("xs", ArrayType(IntegerType()))
+    .add("st", StructType().add("a", "integer").add("b", "string"))
+    .add("lower", StringType("UTF8_LCASE"))
+    .add("a.b", "integer")
+)
+ROWS: list[tuple[Any, ...]] = [
+    (1.0, 1.04, "a", 1, None, None, [1], {"a": 1, "b": "x"}, "A", 1),
+    (1.0, 1.04, "test", 0, None, None, None, None, "a", 2),
+    (1.0, None, "a", None, None, None, [], {"a": None, "b": "y"}, None, None),
+    (float("nan"), 1.0, "b", 7, None, None, [2], {"a": 3, "b": None}, "b", 3),
+]
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "abs(price - price_right) < 0.05 and kind <> 'test'",
+        lambda: F.abs(F.col("price") - F.col("price_right")) < 0.05,
+        "st.a > 0 or `a.b` = 2",
+        "N >= 0 and Kind in ('a', 'b')",
+        "n <> 0 and 7 / n > 1",
+        "xs is not null",
+        "true",
+        "cast(null as boolean)",
+    ],
+    ids=str,
+)
+def test_conditions_keep_the_rows_that_where_keeps(
+    spark: SparkSession, condition: str | Callable[[], Column]
+) -> None:
+    condition = condition if isinstance(condition, str) else condition()
+    names = SCHEMA.names
+    table = pa.Table.from_pylist(
+        [dict(zip(names, row, strict=True)) for row in ROWS],
+        to_arrow_schema(SCHEMA, timezone="UTC"),
+    )
+    rows = spark.createDataFrame(table, SCHEMA)
+    found = translated(spark, SCHEMA, condition)
+    columns = {i: table.column(i).combine_chunks() for i in found.columns()}
+    kept = table.filter(found.matching(columns, len(ROWS)))
+    assert str(kept.to_pylist()) == str(rows.where(condition).toArrow().to_pylist())
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("rand() > 0.5", "not deterministic"),
+        ("uuid() = kind", "not deterministic"),
+        ("current_date() > d", "depends on when"),
+        ("at < now()", "depends on when"),
+        ("kind = current_user()", "depends on when"),
+        ("n = (select 1)", "a query of its own"),
+        ("n in (select 1)", "a query of its own"),
+        (lambda: F.udf(lambda n: True, "boolean")("n"), "is code"),
+        ("exists(xs, x -> x > 1)", "is code"),
+        ("lower = 'a'", "collation UTF8_LCASE"),
+        ("kind collate unicode = 'a'", "Collate"),
+        ("cast(kind as string collate unicode) = 'a'", "the type in"),
+        ("size(xs) = 1", "the function Size"),
+        ("xs = xs", "comparing list"),
+        ("st = st", "comparing struct"),
+        ("round(price, 1) = 1", "Round of double"),
+        ("cast(price as string) = 'a'", "from floating to string"),
+        ("cast(price as decimal(10, 2)) = 1", "from floating to decimal"),
+        ("cast(kind as date) = d", "from string to date"),
+        ("kind like lower", "the column `lower`"),
+        ("kind like concat(kind, '%')", "not a constant"),
+        (r"kind like '\\a'", "no wildcard"),
+        ("kind rlike '(?i)a'", "Java may understand"),
+        (r"kind rlike '\\d+'", "Java may understand"),
+        ("kind rlike 'a$'", "Java may understand"),
+        ("kind rlike 'a.b'", "Java may understand"),
+        ("d > 'never'", "fails on every row"),
+        ("window(at, '1 minute').start > at", "a plan of its own"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_translated_is_refused(
+    spark: SparkSession, condition: str | Callable[[], Column], reason: str
+) -> None:
+    condition = condition if isinstance(condition, str) else condition()
+    with pytest.raises(Untranslatable) as refused:
+        translated(spark, SCHEMA, condition)
+    assert reason in refused.value.reason
+    assert "`where` behind an inner join runs it in Spark" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("condition", "reason"),
+    [
+        ("nothing = 1", "UNRESOLVED_COLUMN"),
+        ("n + 1", "is not a boolean"),
+        ("n =", "PARSE_SYNTAX_ERROR"),
+        ("sum(n) > 1", "INVALID_WHERE_CONDITION"),
+        (5, "should be Column or str"),
+    ],
+)
+def test_what_spark_refuses_is_a_bad_argument(
+    spark: SparkSession, condition: Any, reason: str
+) -> None:
+    with pytest.raises(
+        ArgumentError, match="`condition` must be a condition over the columns"
+    ) as e:
+        translated(spark, SCHEMA, condition)
+    assert reason in str(e.value)
+
+
+def test_connect_shows_no_trees() -> None:
+    with pytest.raises(Untranslatable, match="Spark Connect"):
+        translated(object(), SCHEMA, "n = 1")  # type: ignore[arg-type]
