@@ -92,15 +92,15 @@ def needs(
     shaped = with_steps(nothing, steps)
     if wanted is not None:
         shaped = shaped.select(*(F.col(_quoted(name)) for name in wanted))
-    return _read(shaped, emitted)
+    return _read(shaped, nothing)
 
 
-def _read(shaped: DataFrame, schema: StructType) -> Needs:
+def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
     plan = shaped._jdf.queryExecution().optimizedPlan()
     chain = [plan]
     while chain[-1].children().size():
         if chain[-1].children().size() > 1:
-            return Needs(tuple(range(len(schema))))
+            return Needs(tuple(range(len(rows.columns))))
         chain.append(chain[-1].children().apply(0))
     *above, leaf = chain
     place = {_id(leaf.output().apply(i)): i for i in range(leaf.output().size())}
@@ -110,7 +110,7 @@ def _read(shaped: DataFrame, schema: StructType) -> Needs:
     conditions: list[Any] = []
     while above and above[-1].getClass().getSimpleName() == "Filter":
         conditions += _conjuncts(above.pop().condition())
-    return Needs(columns, _condition(shaped.sparkSession, schema, conditions))
+    return Needs(columns, _condition(rows, conditions))
 
 
 def _conjuncts(condition: Any) -> list[Any]:
@@ -119,15 +119,13 @@ def _conjuncts(condition: Any) -> list[Any]:
     return _conjuncts(condition.left()) + _conjuncts(condition.right())
 
 
-def _condition(
-    session: SparkSession, schema: StructType, conditions: Sequence[Any]
-) -> Condition | None:
+def _condition(rows: DataFrame, conditions: Sequence[Any]) -> Condition | None:
     """As much of some conditions as can be asked here. One that may fail is asked only if all
     before it are: they may have ruled out the rows on which it does."""
     found: list[Condition] = []
     for number, condition in enumerate(conditions):
         try:
-            one = of_tree(session, schema, condition)
+            one = of_tree(rows, condition)
         except Untranslatable:
             continue
         if len(found) == number or not one.root.can_fail:

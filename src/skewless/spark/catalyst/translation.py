@@ -171,7 +171,6 @@ def ids_of(rows: DataFrame) -> list[int]:
     return [int(id) for id in found.groups()]
 
 
-def of_tree(session: SparkSession, schema: StructType, condition: Any) -> Condition:
-    """A condition that Spark has analysed already, as its plans have it."""
-    root = Node.of(condition)
-    return Condition(str(condition.sql()), Translator(session, schema).translate(root))
+def of_tree(rows: DataFrame, condition: Any) -> Condition:
+    """A condition that a plan over some rows has, which Spark has analysed already."""
+    return Condition(str(condition.sql()), Translator(rows).translate(Node.of(condition)))
