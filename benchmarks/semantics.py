@@ -2,8 +2,8 @@
 
     python -m benchmarks.semantics [--only WORD] [--write]
 
-Every case is data: batches of both streams as (key, second, number), and the join as each of the two
-is told it. Both are run, every batch is written down, and the table says who gives what and when.
+Every case is data: batches of both streams as (key, second, number), and the join as each of the
+two is told it. Both are run, every batch is written down, and the table says who gives what, when.
 With `--write` it goes into docs/spark_cases.md.
 """
 
