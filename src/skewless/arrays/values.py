@@ -128,6 +128,8 @@ def fold(hashes: UInts, column: pa.Array, kind: pa.DataType, depth: int = 0) -> 
     missing = _missing(column)
     before = hashes[missing]
     if pt.is_struct(kind):
+        # Something even of a struct without fields, so that where it stands makes a difference.
+        mix_words(hashes, frozen(np.ones(len(hashes), np.uint64)))
         for child, field in zip(column.flatten(), kind, strict=True):
             fold(hashes, child, field.type, depth + 1)
     elif is_nested(kind):
