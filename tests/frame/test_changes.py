@@ -7,10 +7,11 @@ import json
 import math
 import tempfile
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -20,9 +21,13 @@ from hypothesis import strategies as st
 from skewless.engine.changes import columns_in, not_stored, refusal_of_columns
 from skewless.engine.pipeline import Pipeline
 from skewless.errors import CheckpointMismatchError
+from skewless.operators.asof.operator import AsofOperator
+from skewless.operators.asof.spec import AsofSpec
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.operators.join_type import JOIN_TYPES, JoinType
-from skewless.operators.pair import JoinSpec
+from skewless.operators.pair import JoinSpec, OutputColumn
+from skewless.operators.similarity.operator import SimilarityOperator
+from skewless.operators.similarity.strategies import S3J, AutoSimilarity, SimilarityStrategy
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.balancing import Auto
 from skewless.placement.grouping import ShuffleGrouping
@@ -31,7 +36,7 @@ from skewless.state import compaction
 from skewless.state.commits import QUERY_FILE, read_checked
 from tests.crashes import CrashError, assert_nothing_is_left_over, crash_at
 from tests.frame.kit import chained
-from tests.frame.kits import PLACED, Placed, aggregate, aggregation, windows_of
+from tests.frame.kits import PLACED, Placed, aggregate, aggregation, similar_spec, windows_of
 from tests.frame.specs import join_spec, side_spec
 from tests.frame.streams import (
     LATE_S,
@@ -292,35 +297,85 @@ def test_new_columns_at_length(how: str, arriving: Sequence[Stream], at: int) ->
         check_new_columns(Path(folder), how, arriving, at)
 
 
-def test_new_columns_of_a_deduplication(tmp_path: Path) -> None:
-    def deduplicating(columns: tuple[str, ...]) -> Pipeline:
-        schema = pa.schema([Stream("a", ()).schema.field(name) for name in columns])
-        side = side_spec(schema, ["a_k"], "a_t")
-        return Pipeline.of(DeduplicateOperator(DeduplicateSpec(side, SECOND_US), 2))
+Columns = tuple[str, ...]
 
-    (stream,) = busy("a")
-    run = PipelineRun(tmp_path / "state", deduplicating(OLD))
-    found: list[dict[str, object]] = []
-    for number in range(BATCHES):
-        columns = OLD if number < 3 else NEW
-        if number == 3:
-            run.start(deduplicating(NEW))
-        rows = stream.batch(*ends(stream, number)).select(list(columns))
-        found += run.run_streams(number, [[[rows]]]).results.to_pylist()
-    first = ends(stream, 3)[0]
-    assert {row["a_id"] for row in found if row.get("a_x") is not None} >= {first + 3}
-    whole = PipelineRun(tmp_path / "whole", deduplicating(NEW))
-    expected = [
-        row
-        for number in range(BATCHES)
-        for row in whole.run_streams(
-            number, [[[stream.batch(*ends(stream, number)).select(list(NEW))]]]
-        ).results.to_pylist()
-    ]
-    assert sorted(str(row["a_id"]) for row in found) == sorted(str(r["a_id"]) for r in expected)
-    values = {row["a_id"]: row["a_x"] for row in expected}
+
+def stream_a(columns: Columns) -> pa.Schema:
+    return pa.schema([Stream("a", ()).schema.field(name) for name in columns])
+
+
+def deduplicating(columns: Columns) -> Pipeline:
+    side = side_spec(stream_a(columns), ["a_k"], "a_t")
+    return Pipeline.of(DeduplicateOperator(DeduplicateSpec(side, SECOND_US), 2))
+
+
+def nearest(columns: Columns) -> Pipeline:
+    spec = Query(columns=columns).spec()
+    tolerance = 5 * SECOND_US
+    asof = AsofSpec.of(spec.left, spec.right, "nearest", tolerance, spec.output)
+    return Pipeline.of(AsofOperator(asof, Hash(), 2, 8))
+
+
+def alike(strategy: SimilarityStrategy) -> Callable[[Columns], Pipeline]:
+    def pipeline(columns: Columns) -> Pipeline:
+        a, spec = stream_a(columns), similar_spec()
+        left = replace(
+            spec.left, schema=a, vector=(a.get_field_index("a_x"),), time=a.get_field_index("a_t")
+        )
+        output = tuple(OutputColumn("left", i, name) for i, name in enumerate(columns))
+        output += tuple(c for c in spec.output if c.side == "right")
+        changed = replace(spec, left=left, output=output)
+        return Pipeline.of(SimilarityOperator(changed, strategy, 2))
+
+    return pipeline
+
+
+OTHERS: dict[str, tuple[Callable[[Columns], Pipeline], Columns, str]] = {
+    "deduplicate": (deduplicating, ("a_k", "a_t", "a_id"), "a_x"),
+    "asof_join": (nearest, ("a_k", "a_t", "a_id"), "a_x"),
+    "similarity_join": (alike(AutoSimilarity()), ("a_id", "a_t", "a_x"), "a_k"),
+    "… by S3J": (alike(S3J(tolerance=0.0, migration_cost=0.0)), ("a_id", "a_t", "a_x"), "a_k"),
+}
+
+
+@pytest.mark.parametrize(("make", "old", "new"), OTHERS.values(), ids=list(OTHERS))
+def test_new_columns_of_other_operators(
+    make: Callable[[Columns], Pipeline], old: Columns, new: str, tmp_path: Path
+) -> None:
+    """As if they had been there from the beginning, but for what is null in rows of then."""
+
+    def results(folder: str, changed_with: int) -> list[dict[str, Any]]:
+        run, found = PipelineRun(tmp_path / folder, make(old)), []
+        for number in range(BATCHES):
+            columns = (new, *reversed(old)) if number >= changed_with else old
+            if number == changed_with:
+                run.start(make(columns))
+            rows = [s.batch(*ends(s, number)) for s in arriving]
+            rows[0] = rows[0].select(list(columns))
+            inputs = [[[batch]] for batch in rows[: len(run.pipeline.root.operator.inputs)]]
+            found += run.run_streams(number, inputs).results.to_pylist()
+        return found
+
+    arriving = busy("a", "b")
+    whole, found = results("whole", 0), results("changed", 3)
+    values = {row["a_id"]: row[new] for row in whole}
+    first = ends(arriving[0], 3)[0]
+    assert sum(row.get(new) is not None for row in found) > 3
     for row in found:
-        assert row.get("a_x") in ((None,) if row["a_id"] < first else (values[row["a_id"]],))
+        assert row.pop(new, None) == (None if row["a_id"] < first else values[row["a_id"]])
+    assert multiset(found) == multiset([{k: v for k, v in r.items() if k != new} for r in whole])
+
+
+def multiset(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
+    return Counter(str(sorted(row.items())) for row in rows)
+
+
+def test_another_tolerance_is_refused(tmp_path: Path) -> None:
+    spec = Query().spec()
+    run = PipelineRun(tmp_path, nearest(OLD))
+    other = AsofSpec.of(spec.left, spec.right, "nearest", 6 * SECOND_US, spec.output)
+    with pytest.raises(CheckpointMismatchError, match="within"):
+        run.start(Pipeline.of(AsofOperator(other, Hash(), 2, 8)))
 
 
 REFUSED = {

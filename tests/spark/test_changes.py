@@ -28,6 +28,7 @@ from tests.spark.support import (
 )
 
 
+@pytest.mark.slow
 def test_a_query_that_is_changed_three_times(spark: SparkSession, tmp_path: Path) -> None:
     """Its bound, strategy, lateness and condition; then a new column; then its output mode."""
     left, right = keyed_pair(tmp_path, batches=2)
@@ -90,6 +91,7 @@ def test_a_new_checkpoint_over_an_old_folder(spark: SparkSession, tmp_path: Path
     assert_same(read_parquet(out), once + once)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("value", ["replace", 3, ""])
 def test_a_wrong_word(spark: SparkSession, tmp_path: Path, value: Any) -> None:
     left, right = keyed_pair(tmp_path, batches=1)
@@ -105,6 +107,7 @@ def test_where_nothing_can_be_there_already(spark: SparkSession, tmp_path: Path)
         writer.option("skewless.existing", "append").start()
 
 
+@pytest.mark.slow
 def test_update_is_append(spark: SparkSession, tmp_path: Path) -> None:
     left, right = keyed_pair(tmp_path, batches=2)
     writer = keyed_join(left.read(spark), right.read(spark)).writeStream.outputMode("update")

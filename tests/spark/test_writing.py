@@ -424,13 +424,14 @@ def test_select(spark: SparkSession, tmp_path: Path, joined: sk.Joined, expected
 
 
 def test_files_beside_the_output_stay(tmp_path: Path, joined: sk.Joined, expected: Rows) -> None:
-    """An output folder may be shared: nothing in it is touched, nor is anything overwritten."""
+    """An output folder may be shared, if that is said: nothing in it is touched, nor is anything
+    overwritten."""
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "notes.txt").write_text("mine")
-    run(joined, tmp_path)
+    run(joined, tmp_path, **{"skewless.existing": "append"})
     other = tmp_path / "other"
     shutil.copytree(tmp_path / "out", other / "out")
-    out = run(joined, other)
+    out = run(joined, other, **{"skewless.existing": "append"})
     assert (out / "notes.txt").read_text() == "mine"
     assert_same(read_parquet(out), expected + expected)
 

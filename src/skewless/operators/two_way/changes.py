@@ -15,6 +15,7 @@ from skewless.operators.pair import JoinSpec
 from skewless.state.commits import OperatorState
 
 EARLIER = "earlier_bounds"  # in the facts of the state
+COLUMNS = {f"{side} columns": f"the {side} input" for side in SIDES}
 
 
 def earlier_epochs(state: OperatorState | None) -> tuple[Epoch, ...]:
@@ -33,8 +34,7 @@ def adopt(
 ) -> Adopted:
     """How the join goes on from the state of another one. `feeds`: other operators take its
     rows."""
-    columns = {f"{side} columns": f"the {side} input" for side in SIDES}
-    adopted = adopt_columns(columns, state, before, after)
+    adopted = adopt_columns(COLUMNS, state, before, after)
     changed = differing(before, after)
     if "condition" in changed:
         adopted = adopted.plus(_other_condition(spec, state))
@@ -57,7 +57,7 @@ def _other_within(
     spec: JoinSpec, state: OperatorState | None, before: str, *, feeds: bool
 ) -> Adopted:
     bounds = parse_within(before)
-    if bounds is None or not spec.bounded:
+    if bounds is None or max(-spec.lower_us, spec.upper_us) >= FAR_US:
         return Adopted(state, refused={"within": "a bound without limit cannot be changed"})
     if feeds and (spec.lower_us > bounds[0] or spec.upper_us < bounds[1]):
         why = "a shorter bound would make rows late that go to another operator"
