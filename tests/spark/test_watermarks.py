@@ -48,7 +48,7 @@ def marked(plain: DataFrame) -> DataFrame:
 
 def times_and_lates(result: sk.Joined) -> list[tuple[str | None, int]]:
     """What each input goes by."""
-    return [(i.time_name, i.late_us) for i in result.make(1, None).inputs]
+    return [(i.time_name, i.late_us) for i in result.operator(1, None).inputs]
 
 
 # What is taken ----------------------------------------------------------------------------------
@@ -59,6 +59,7 @@ EDGES = [sk.equal("r.k", "s.k"), sk.equal("s.k", "t.k")]
 NEAR: dict[str, Any] = {"on": ["a"], "metric": "manhattan", "threshold": 1, **WITHIN}
 OPERATORS: dict[str, Callable[..., Any]] = {
     "join": lambda df, **more: sk.join(df, df, "k", **(WITHIN | more)),
+    "asof": lambda df, **more: sk.asof_join(df, df, "k", tolerance="1 second", **more),
     "join3": lambda df, **more: sk.join3(df, df, df, EDGES, **(WITHIN | more)),
     "similarity": lambda df, **more: sk.similarity_join(df, df, **(NEAR | more)),
     "similarity alone": lambda df, **more: sk.similarity_join(df, **(NEAR | more)),
@@ -165,10 +166,12 @@ def test_half_open_bounds_decide_about_one_side(plain: DataFrame) -> None:
     assert joined(within=up_to).event_times.columns == ("at",)
     neither = joined(within=(sk.UNBOUNDED, sk.UNBOUNDED))
     assert (
-        neither.make(1, None).fingerprint()
-        == joined(within=sk.UNBOUNDED).make(1, None).fingerprint()
+        neither.operator(1, None).fingerprint()
+        == joined(within=sk.UNBOUNDED).operator(1, None).fingerprint()
     )
-    assert joined(within=up_to).make(1, None).fingerprint()["within"] == "unbounded to -5 seconds"
+    assert (
+        joined(within=up_to).operator(1, None).fingerprint()["within"] == "unbounded to -5 seconds"
+    )
     for operator in (OPERATORS["join3"], OPERATORS["similarity"]):
         with pytest.raises(ArgumentError, match="half-open bounds are for"):
             operator(plain, time="at", within=from_on)
