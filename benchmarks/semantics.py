@@ -38,13 +38,17 @@ PATIENCE_S = 120
 Batches = Sequence[Sequence[tuple[Any, float, int]]]
 Told = list[tuple[int, str]]  # batch and row
 
-# The streams. After each come rows by which its watermark moves on: they match nothing.
-SOME_LEFT: Batches = ([("a", 1, 1), ("b", 3, 2)], [("c", 12, 3), (None, 13, 4)], [("z", 60, 5)], [])
-SOME_RIGHT: Batches = ([("a", 2, 10)], [("b", 5, 20), ("c", 11, 30)], [("y", 60, 40)], [])
-TWICE_LEFT: Batches = ([("a", 1, 1)], [("z", 40, 2)], [])
-TWICE_RIGHT: Batches = ([("a", 2, 10), ("a", 3, 20)], [("y", 40, 30)], [])
-LATE_LEFT: Batches = ([("a", 30, 1)], [("a", 31, 2), ("a", 5, 3)], [("z", 90, 4)], [])
-LATE_RIGHT: Batches = ([("a", 30, 10)], [("x", 50, 20)], [("a", 6, 30)], [("y", 90, 40)])
+# The streams. Each ends with rows by which its watermark moves on: they match nothing, and are not
+# shown.
+CLOSING = 1000
+END_LEFT = ([("z", 60, CLOSING)], [("z", 120, CLOSING)], [("z", 180, CLOSING)])
+END_RIGHT = ([("y", 60, CLOSING)], [("y", 120, CLOSING)], [("y", 180, CLOSING)])
+SOME_LEFT: Batches = ([("a", 1, 1), ("b", 3, 2)], [("c", 12, 3), (None, 13, 4)], *END_LEFT)
+SOME_RIGHT: Batches = ([("a", 2, 10)], [("b", 5, 20), ("c", 11, 30)], *END_RIGHT)
+TWICE_LEFT: Batches = ([("a", 1, 1)], *END_LEFT)
+TWICE_RIGHT: Batches = ([("a", 2, 10), ("a", 3, 20)], *END_RIGHT)
+LATE_LEFT: Batches = ([("a", 30, 1)], [("a", 31, 2), ("a", 5, 3)], [("a", 32, 4)], *END_LEFT)
+LATE_RIGHT: Batches = ([("a", 30, 10)], [("x", 50, 20)], [("a", 6, 30)], *END_RIGHT)
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,8 @@ def told_by(result: DataFrame | Result, work: Path, name: str) -> Told:
     told: Told = []
 
     def see(rows: DataFrame, batch: int) -> None:
-        told.extend((batch, written(row)) for row in rows.collect())
+        shown = (row for row in rows.collect() if CLOSING not in row and not {"y", "z"} & {*row})
+        told.extend((batch, written(row)) for row in shown)
 
     writer = result.writeStream.foreachBatch(see)
     writer = writer.option("checkpointLocation", str(work / f"checkpoint of {name}"))

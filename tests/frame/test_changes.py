@@ -382,6 +382,8 @@ REFUSED = {
     "how": (Query("left"), "how"),
     "a column less": (Query(columns=("a_k", "a_t", "a_x")), "'a_id' is gone"),
     "no limit": (Query(within_s=(-(1 << 43), 1 << 43)), "a bound without limit"),
+    "no lower limit": (Query(within_s=(-(1 << 43), 3)), "a bound without limit"),
+    "no upper limit": (Query(within_s=(-3, 1 << 43)), "a bound without limit"),
 }
 
 

@@ -48,7 +48,7 @@ def marked(plain: DataFrame) -> DataFrame:
 
 def times_and_lates(result: sk.Joined) -> list[tuple[str | None, int]]:
     """What each input goes by."""
-    return [(i.time_name, i.late_us) for i in result.make(1, None).inputs]
+    return [(i.time_name, i.late_us) for i in result.operator(1, None).inputs]
 
 
 # What is taken ----------------------------------------------------------------------------------
@@ -59,6 +59,7 @@ EDGES = [sk.equal("r.k", "s.k"), sk.equal("s.k", "t.k")]
 NEAR: dict[str, Any] = {"on": ["a"], "metric": "manhattan", "threshold": 1, **WITHIN}
 OPERATORS: dict[str, Callable[..., Any]] = {
     "join": lambda df, **more: sk.join(df, df, "k", **(WITHIN | more)),
+    "asof": lambda df, **more: sk.asof_join(df, df, "k", tolerance="1 second", **more),
     "join3": lambda df, **more: sk.join3(df, df, df, EDGES, **(WITHIN | more)),
     "similarity": lambda df, **more: sk.similarity_join(df, df, **(NEAR | more)),
     "similarity alone": lambda df, **more: sk.similarity_join(df, **(NEAR | more)),
@@ -165,10 +166,12 @@ def test_half_open_bounds_decide_about_one_side(plain: DataFrame) -> None:
     assert joined(within=up_to).event_times.columns == ("at",)
     neither = joined(within=(sk.UNBOUNDED, sk.UNBOUNDED))
     assert (
-        neither.make(1, None).fingerprint()
-        == joined(within=sk.UNBOUNDED).make(1, None).fingerprint()
+        neither.operator(1, None).fingerprint()
+        == joined(within=sk.UNBOUNDED).operator(1, None).fingerprint()
     )
-    assert joined(within=up_to).make(1, None).fingerprint()["within"] == "unbounded to -5 seconds"
+    assert (
+        joined(within=up_to).operator(1, None).fingerprint()["within"] == "unbounded to -5 seconds"
+    )
     for operator in (OPERATORS["join3"], OPERATORS["similarity"]):
         with pytest.raises(ArgumentError, match="half-open bounds are for"):
             operator(plain, time="at", within=from_on)
@@ -185,15 +188,29 @@ def pair(folder: Path, batches: Batches) -> tuple[FileStream, FileStream]:
     )
 
 
-def watermarked(spark: SparkSession, streams: Sequence[FileStream]) -> tuple[DataFrame, DataFrame]:
-    left, right = (stream.read(spark) for stream in streams)
-    return left.withWatermark("at", DELAY), right.withWatermark("seen", DELAY)
+BOTH = ("at", "seen")
+
+
+def watermarked(
+    spark: SparkSession, streams: Sequence[FileStream], sides: Sequence[str] = BOTH
+) -> list[DataFrame]:
+    """Both streams, with a watermark on the times of some."""
+    return [
+        frame.withWatermark(time, DELAY) if time in sides else frame
+        for frame, time in zip([stream.read(spark) for stream in streams], BOTH, strict=True)
+    ]
 
 
 def sparks_own(
-    spark: SparkSession, streams: Sequence[FileStream], folder: Path, near: str, how: str = "inner"
+    spark: SparkSession,
+    streams: Sequence[FileStream],
+    folder: Path,
+    near: str,
+    how: str = "inner",
+    sides: Sequence[str] = BOTH,
 ) -> Rows:
-    left, right = (f.alias(n) for f, n in zip(watermarked(spark, streams), "lr", strict=True))
+    marked = watermarked(spark, streams, sides)
+    left, right = (frame.alias(name) for frame, name in zip(marked, "lr", strict=True))
     rows = left.join(right, F.expr(f"l.k = r.k AND {near}"), how)
     writer = rows.select("l.k", "at", "a", "seen", "b").writeStream.format("parquet")
     writer = writer.option("path", str(folder / "own"))
@@ -219,22 +236,30 @@ def test_a_watermark_loses_nothing_that_it_promises_to_keep(
     assert read_parquet(run(strict, tmp_path / "strict")).total() < expected.total()
 
 
-def one_by_one(spark: SparkSession, folder: Path, batches: Batches) -> tuple[set[int], set[int]]:
-    """Keys that Spark and we find partners for, with a pause after every batch in which Spark
-    catches up with its watermark."""
-    near = "seen BETWEEN at - INTERVAL 5 SECONDS AND at + INTERVAL 5 SECONDS"
+NEAR_5_S = "seen BETWEEN at - INTERVAL 5 SECONDS AND at + INTERVAL 5 SECONDS"
+
+
+def one_by_one(
+    spark: SparkSession,
+    folder: Path,
+    batches: Batches,
+    near: str = NEAR_5_S,
+    sides: Sequence[str] = BOTH,
+    how: Any = "inner",
+    **more: Any,
+) -> tuple[set[int], set[int]]:
+    """Keys that Spark and we tell of, with a pause after every batch in which Spark catches up with
+    its watermark."""
+    settings: dict[str, Any] = {"within": "5 seconds", "how": how} | more
     streams = pair(folder, batches[:1])
     for number in range(len(batches)):
         if number:
             for side, stream in enumerate(streams):
-                name = ("left", "right")[side]
                 rows = [batch[side] for batch in batches[: number + 1]]
-                stream.add(keyed_tables(name, rows)[-1])
-        own = sparks_own(spark, streams, folder, near)
-        ours = read_parquet(
-            run(sk.join(*watermarked(spark, streams), "k", within="5 seconds"), folder)
-        )
-    return {row[0] for row in own}, {row[0] for row in ours}
+                stream.add(keyed_tables(("left", "right")[side], rows)[-1])
+        own = sparks_own(spark, streams, folder, near, how, sides)
+        ours = run(sk.join(*watermarked(spark, streams, sides), "k", **settings), folder)
+    return {row[0] for row in own}, {row[0] for row in read_parquet(ours)}
 
 
 MOMENT = 0.000001
@@ -257,8 +282,7 @@ def test_without_a_pause_spark_is_a_batch_more_lenient(spark: SparkSession, tmp_
     pause. So it keeps a row that is 50 s late here, and drops it where there was a pause."""
     rows = [[(0, 100)], [(0, 200)], [(1, 150), (2, 195)]]
     streams = pair(tmp_path, [(batch, batch) for batch in rows])
-    near = "seen BETWEEN at - INTERVAL 5 SECONDS AND at + INTERVAL 5 SECONDS"
-    own = {row[0] for row in sparks_own(spark, streams, tmp_path, near)}
+    own = {row[0] for row in sparks_own(spark, streams, tmp_path, NEAR_5_S)}
     ours = sk.join(*watermarked(spark, streams), "k", within="5 seconds")
     assert own == {0, 1, 2}
     assert {row[0] for row in read_parquet(run(ours, tmp_path / "ours"))} == {0, 2}
@@ -266,7 +290,7 @@ def test_without_a_pause_spark_is_a_batch_more_lenient(spark: SparkSession, tmp_
     assert paused == ({0, 2}, {0, 2})
     spark.conf.set("spark.sql.streaming.statefulOperator.allowMultiple", "false")
     try:
-        strict = sparks_own(spark, streams, tmp_path / "strict", near)
+        strict = sparks_own(spark, streams, tmp_path / "strict", NEAR_5_S)
         assert {row[0] for row in strict} == {0, 2}
     finally:
         spark.conf.unset("spark.sql.streaming.statefulOperator.allowMultiple")
@@ -305,6 +329,53 @@ def without(rows: Rows, key: int) -> Rows:
     """Rows but for those that close the streams."""
     far = at(1000).astimezone(UTC).replace(tzinfo=None)
     return multiset(r for r in rows.elements() if r[0] != key and far not in r)
+
+
+@pytest.mark.slow
+def test_a_side_without_a_watermark_is_never_late_for_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """A row of 20 s on the right waits for one of 92 s. For us the right side has a lateness of 0
+    seconds, and the watermark is at 90 s, unless it is given another."""
+    batches: Batches = [([(0, 100)], [(0, 100)]), ([], [(1, 20)]), ([(1, 92)], [])]
+    near = NEAR_5_S.replace("5 SECONDS", "100 SECONDS")
+    more: dict[str, Any] = {"sides": ["at"], "within": "100 seconds", "right_time": "seen"}
+    assert one_by_one(spark, tmp_path / "a", batches, near, **more) == ({0, 1}, {0})
+    more["late"] = (None, "80 seconds")
+    assert one_by_one(spark, tmp_path / "b", batches, near, **more) == ({0, 1}, {0, 1})
+
+
+@pytest.mark.slow
+def test_without_a_bound_late_rows_are_dropped_by_spark_alone(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    # No empty batch catches up with the watermark, as there is no state that it could end.
+    batches: Batches = [([(0, 100)], [(0, 100)])] * 2 + [([(1, 80)], [(1, 95)])]
+    found = one_by_one(spark, tmp_path, batches, "true", within=sk.UNBOUNDED)
+    assert found == ({0}, {0, 1})
+
+
+@pytest.mark.slow
+def test_of_two_watermarks_the_least_counts(spark: SparkSession, tmp_path: Path) -> None:
+    batches: Batches = [([(0, 100)], [(0, 300)]), ([(1, 200)], [(1, 200)])]
+    assert one_by_one(spark, tmp_path / "min", batches) == ({1}, {1})
+    spark.conf.set("spark.sql.streaming.multipleWatermarkPolicy", "max")
+    try:
+        assert one_by_one(spark, tmp_path / "max", batches) == (set(), {1})
+    finally:
+        spark.conf.unset("spark.sql.streaming.multipleWatermarkPolicy")
+
+
+@pytest.mark.slow
+def test_unmatched_rows_are_told_once_the_watermark_is_past_their_bound(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    """The row of 95 s may meet one of 100 s. It is still open where the watermark is at 100 s, and
+    over a millisecond later."""
+    tick: Batches = [([(0, t)], [(0, t)]) for t in (95, 110, 110.001)]
+    batches = [([(0, 95), (1, 95)], [(0, 95)]), *tick[1:]]
+    assert one_by_one(spark, tmp_path / "at", batches[:2], how="left") == ({0}, {0})
+    assert one_by_one(spark, tmp_path / "past", batches, how="left") == ({0, 1}, {0, 1})
 
 
 @pytest.mark.slow

@@ -57,7 +57,7 @@ def _other_within(
     spec: JoinSpec, state: OperatorState | None, before: str, *, feeds: bool
 ) -> Adopted:
     bounds = parse_within(before)
-    if bounds is None or max(-spec.lower_us, spec.upper_us) >= FAR_US:
+    if bounds is None or not all(spec.is_decided(side) for side in SIDES):
         return Adopted(state, refused={"within": "a bound without limit cannot be changed"})
     if feeds and (spec.lower_us > bounds[0] or spec.upper_us < bounds[1]):
         why = "a shorter bound would make rows late that go to another operator"
@@ -90,9 +90,9 @@ def _told(spec: JoinSpec, epoch: Epoch) -> str:
 
 
 def parse_within(text: str) -> tuple[int, int] | None:
-    """Bounds as a fingerprint has them; None if they have no limit.
+    """Bounds as a fingerprint has them; None if they have no limit, on both ends or one.
 
-    >>> parse_within("-5 seconds to 1 minute"), parse_within("unbounded")
+    >>> parse_within("-5 seconds to 1 minute"), parse_within("0 seconds to unbounded")
     ((-5000000, 60000000), None)
     """
     try:

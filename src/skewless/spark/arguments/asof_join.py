@@ -76,7 +76,8 @@ def asof_join(
         "right_k")]`` or ``left["a"] == right["b"]``. A null equals nothing, but with
         ``sk.equal("left_k", "right_k", null_safe=True)``.
     time
-        The event-time column: one name for both inputs, or ``("traded_at", "quoted_at")``.
+        The event-time column: one name for both inputs, or ``("traded_at", "quoted_at")``. Where it
+        is left out, that of the input's ``withWatermark``.
     left_time, right_time
         The same, one by one.
     direction
@@ -89,8 +90,8 @@ def asof_join(
         False: right rows of the very same time are no partners.
     late
         How far a row may lie behind the latest of its side, ``"1 minute"`` or one per side. Longer
-        waits for more stragglers. Later rows are dropped and counted. Default "0 seconds". In a
-        result nothing is late; it has none.
+        waits for more stragglers. Later rows are dropped and counted. Default: the delay of the
+        input's ``withWatermark``, or else "0 seconds". In a result nothing is late; it has none.
     how
         ``"inner"``, or ``"left"`` with left rows that have no partner.
     where, strategy, balance, instances, slots, suffixes, on_null_time
@@ -107,7 +108,7 @@ def asof_join(
     merged = merged_keys([(0, 1, condition) for condition in conditions])
     named = named_columns(inputs, suffixes, SUFFIXES, merged)
     older = {"left_time": left_time, "right_time": right_time}
-    times = parse_times(inputs, time, older)
+    times = parse_times(inputs, time, older, why="the nearest row is nearest in time")
     left_side, right_side = join_sides(inputs, conditions, times, parse_lates(late, inputs, times))
     output = tuple(OutputColumn(SIDES[c.input], c.index, c.name) for c in named)
     spec = AsofSpec.of(

@@ -117,15 +117,16 @@ def parse_times(
     older: Mapping[str, object],
     *,
     unbounded: bool = False,
+    why: str = "only within=sk.UNBOUNDED can do without",
 ) -> list[int | None]:
     """The numbers of the event-time columns, all of one type. They are named by `time`, one name
     for all inputs or one each, or by the `older` arguments, or else by `withWatermark`. Only where
-    times are `unbounded` there need be none."""
+    times are `unbounded` there need be none; `why` is said else."""
     names = _time_names(inputs, time, older)
     if unbounded and all(name is None for _, name in names):
         return [None] * len(inputs)
     found = [
-        parse_time(this, name, argument, why="only within=sk.UNBOUNDED can do without")
+        parse_time(this, name, argument, why=why)
         for this, (argument, name) in zip(inputs, names, strict=True)
     ]
     kinds = {str(this.type_of(i)) for this, i in zip(inputs, found, strict=True)}
