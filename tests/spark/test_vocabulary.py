@@ -76,10 +76,10 @@ TIMES: dict[str, tuple[Call, list[dict[str, Any]]]] = {
 
 @pytest.mark.parametrize(("call", "others"), TIMES.values(), ids=TIMES.keys())
 def test_time(frame: DataFrame, call: Call, others: list[dict[str, Any]]) -> None:
-    operator = call(frame, time="at").make(2, None)
+    operator = call(frame, time="at").operator(2, None)
     assert [i.time_name for i in operator.inputs] == ["at"] * len(operator.inputs)
     for other in others:
-        assert call(frame, **other).make(2, None) == operator
+        assert call(frame, **other).operator(2, None) == operator
 
 
 STRATEGIES: dict[str, tuple[Call, str | None, Any]] = {
@@ -93,16 +93,16 @@ STRATEGIES: dict[str, tuple[Call, str | None, Any]] = {
 
 @pytest.mark.parametrize(("call", "older", "some"), STRATEGIES.values(), ids=STRATEGIES.keys())
 def test_strategy(frame: DataFrame, call: Call, older: str | None, some: Any) -> None:
-    automatic = call(frame, time="at").make(2, None)
-    assert call(frame, time="at", strategy="auto").make(2, None) == automatic
-    assert call(frame, time="at", strategy=None).make(2, None) == automatic
-    chosen: Any = call(frame, time="at", strategy=some).make(2, None)
+    automatic = call(frame, time="at").operator(2, None)
+    assert call(frame, time="at", strategy="auto").operator(2, None) == automatic
+    assert call(frame, time="at", strategy=None).operator(2, None) == automatic
+    chosen: Any = call(frame, time="at", strategy=some).operator(2, None)
     assert some in vars(chosen).values()
     assert chosen != automatic
     if older is not None:
-        assert call(frame, time="at", **{older: some}).make(2, None) == chosen
-        assert call(frame, time="at", **{older: "auto"}).make(2, None) == automatic
-        assert call(frame, time="at", **{older: None}).make(2, None) == automatic
+        assert call(frame, time="at", **{older: some}).operator(2, None) == chosen
+        assert call(frame, time="at", **{older: "auto"}).operator(2, None) == automatic
+        assert call(frame, time="at", **{older: None}).operator(2, None) == automatic
 
 
 ALL_LATE: dict[str, tuple[Call, Any]] = {
@@ -118,10 +118,10 @@ ALL_LATE: dict[str, tuple[Call, Any]] = {
 
 @pytest.mark.parametrize(("call", "each"), ALL_LATE.values(), ids=ALL_LATE.keys())
 def test_late(frame: DataFrame, call: Call, each: Any) -> None:
-    operator = call(frame, time="at", late=timedelta(minutes=2)).make(2, None)
+    operator = call(frame, time="at", late=timedelta(minutes=2)).operator(2, None)
     assert {i.late_us for i in operator.inputs} == {120_000_000}
-    assert call(frame, time="at", late=each).make(2, None) == operator
-    assert {i.late_us for i in call(frame, time="at").make(2, None).inputs} == {0}
+    assert call(frame, time="at", late=each).operator(2, None) == operator
+    assert {i.late_us for i in call(frame, time="at").operator(2, None).inputs} == {0}
 
 
 # Any times ---------------------------------------------------------------------------------------
@@ -225,7 +225,7 @@ def test_two_bounded_pairs_bound_a_cycle(frame: DataFrame) -> None:
     frames = [frame.withColumnRenamed("k", f"k{i}") for i in range(3)]
     on = [sk.equal("r.k0", "s.k1"), sk.equal("s.k1", "t.k2"), sk.equal("r.k0", "t.k2")]
     within = {"rs": "1 minute", "st": "1 minute", "rt": sk.UNBOUNDED}
-    bounded = sk.join3(*frames, on, time="at", within=within).make(2, None)
+    bounded = sk.join3(*frames, on, time="at", within=within).operator(2, None)
     assert {i.late_us for i in bounded.inputs} == {0}
     open_ended = sk.join3(*frames, on, time="at", within=within | {"rs": sk.UNBOUNDED}).make(
         2, None

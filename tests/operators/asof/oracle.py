@@ -10,11 +10,14 @@ ones the earlier; of several at one time the greatest, by its columns from left 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tests.oracle import Answer, Row, Tables, microseconds, multiset, rows_of, same
+
+Rows = Counter[Row]
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,25 @@ def answers(question: Question, batches: Sequence[Tables]) -> list[Answer]:
         answer.rows = multiset(told)
         found.append(answer)
     return found
+
+
+def in_all(question: Question, batches: Sequence[Tables], since_us: int, later: int) -> Rows:
+    """What comes of all left rows that are on time, where from a time on another tolerance holds,
+    and the streams go on until all is certain."""
+    left = _Side(question, question.late[0], keeps_keyless=question.how == "left")
+    right = _Side(question, question.late[1], keeps_keyless=False)
+    for tables in batches:
+        answer = Answer(watermark_us=_watermark(left, right))
+        left.take(rows_of(tables[0]), answer)
+        right.take(rows_of(tables[1]), answer)
+    told = []
+    for row in left.rows:
+        changed = left.time_us(row) >= since_us
+        asked = replace(question, tolerance=later) if changed else question
+        partner = _partner(asked, left, row, right)
+        if partner is not None or question.how == "left":
+            told.append(row + (partner or (None,) * batches[0][1].num_columns))
+    return multiset(told)
 
 
 def _watermark(left: _Side, right: _Side) -> int | None:

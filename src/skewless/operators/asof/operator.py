@@ -3,7 +3,7 @@ left rows of a hot key dealt to several instances."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from skewless.engine.changes import Adopted, Facts, adopt_columns
@@ -32,4 +32,4 @@ class AsofOperator(JoinOperator):
         return adopt_columns(COLUMNS, state, before, after)
 
     def work(self, spec: JoinSpec, plan: JoinPlan) -> Work:
-        return AsofWork(self.spec, plan)
+        return AsofWork(replace(self.spec, earlier=spec.earlier), plan)

@@ -13,14 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.keys import keys_equal
 from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.nearest import nearest_ranges
 from skewless.arrays.ranking import greatest
 from skewless.arrays.runs import Run
 from skewless.arrays.sorting import sort_order
-from skewless.arrays.types import Ints, UInts, frozen
+from skewless.arrays.types import Ints, KeyColumn, UInts, frozen
+from skewless.arrays.values import converted
 from skewless.operators.asof.spec import AsofSpec
-from skewless.operators.groups import by_changes, number_keys
+from skewless.operators.groups import by_changes
 from skewless.operators.two_way.comparing import Comparison, Flags
 
 NONE = -1
@@ -99,10 +101,28 @@ class Partners:
         for k, key in enumerate(self.spec.left.keys):
             of = [p.columns[side.keys[k].index] for p, side in zip(parts, sides, strict=True)]
             taken = [column.take(at) for column, at in zip(of, indices, strict=True)]
-            columns.append(pa.concat_arrays([column.cast(key.type) for column in taken]))
+            alike = [converted(column, key.type).cast(key.type) for column in taken]
+            columns.append(pa.concat_arrays(alike))
         hashes = np.concatenate([part.hashes for part in parts])
-        numbers = number_keys(hashes, columns, self.spec.left)
+        numbers = _numbered(hashes, columns, self.spec.left.keys)
         return np.split(numbers, np.cumsum([len(part) for part in parts])[:-1])
+
+
+def _numbered(hashes: UInts, columns: list[pa.Array], of: tuple[KeyColumn, ...]) -> UInts:
+    """Numbers of keys: in every round those that equal the first of their hash get theirs."""
+    numbers, count = np.zeros(len(hashes), np.uint64), 0
+    rest = np.argsort(hashes, kind="stable")
+    while len(rest):
+        group = by_changes(rest, [hashes]).groups
+        first = rest[np.searchsorted(group, group)]
+        asked, like = (
+            [column.take(pa.array(rows)) for column in columns] for rows in (rest, first)
+        )
+        same = keys_equal(asked, like, of)
+        numbers[rest[same]] = group[same] + count
+        count += int(group[-1]) + 1
+        rest = rest[~same]
+    return numbers
 
 
 @dataclass(frozen=True)

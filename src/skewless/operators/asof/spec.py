@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
-from skewless.arrays.types import FAR_US, Side, SideSpec
+from skewless.arrays.types import Side, SideSpec
+from skewless.operators.epochs import Epoch
 from skewless.operators.join_type import INNER, JoinType
 from skewless.operators.pair import JoinSpec, OutputColumn
 
@@ -49,9 +50,12 @@ class AsofSpec(JoinSpec):
         after = -1 if self.direction == "backward" else self.upper_us
         return before, after, 0 if self.exact else 1
 
-    @property
-    def bounded(self) -> bool:
-        return max(-self.lower_us, self.upper_us) < FAR_US
+    def of_epochs(self) -> list[tuple[Epoch, AsofSpec]]:
+        """The join as it is for the left rows of each epoch."""
+        return [
+            (e, replace(self, lower_us=e.lower_us, upper_us=e.upper_us, earlier=()))
+            for e in self.epochs
+        ]
 
     @property
     def looked_up(self) -> tuple[Side, ...]:

@@ -48,20 +48,24 @@ class InstanceAsof(InstanceJoin):
             self._count_late(side)
             self._note_stored(side)
         alone = self._rows_alone()
-        partners = Partners(self._asof, alone.others("right"))
-        yield from self._decided(partners, [u for u in self._units if not u.isolated])
+        others = alone.others("right")
+        yield from self._decided(others, [u for u in self._units if not u.isolated])
         self._set_apart(True)
-        yield from self._decided(partners, [u for u in self._units if u.isolated])
+        yield from self._decided(others, [u for u in self._units if u.isolated])
         self._set_apart(False)
         if "left" in self._asof.how.unmatched:
             yield from self._emit_alone("left", alone.due_keyless("left"))
 
-    def _decided(self, partners: Partners, units: Sequence[WorkUnit]) -> Iterator[pa.RecordBatch]:
+    def _decided(
+        self, others: Sequence[Run], units: Sequence[WorkUnit]
+    ) -> Iterator[pa.RecordBatch]:
         """The results of all left rows of some units whose time has come."""
         for due in replace(self._rows_alone(), units=units).due("left"):
-            for at in range(0, len(due), ROWS_PER_CHUNK):
-                rows = due.take(np.arange(at, min(at + ROWS_PER_CHUNK, len(due))))
-                yield from self._with_partners(rows, partners)
+            for epoch, spec in self._asof.of_epochs():
+                mine, partners = due.keep(epoch.holds_at(due.times)), Partners(spec, others)
+                for at in range(0, len(mine), ROWS_PER_CHUNK):
+                    rows = mine.take(np.arange(at, min(at + ROWS_PER_CHUNK, len(mine))))
+                    yield from self._with_partners(rows, partners)
 
     def _with_partners(self, rows: Run, partners: Partners) -> Iterator[pa.RecordBatch]:
         chosen = partners.of(rows)
