@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 from pyspark.sql import SparkSession
 
@@ -14,14 +15,14 @@ ICU = "spark.sql.icu.caseMappings.enabled"
 
 
 def table_of(session: SparkSession, function: str) -> Table:
-    """The letters that `upper` or `lower` change."""
-    return _table(session, function, str(session.conf.get(ICU, "")))
+    """The letters that the expression `Upper` or `Lower` changes."""
+    return _table(session, function, str(session.conf.get(ICU, "true")))
 
 
 @cache
 def _table(session: SparkSession, function: str, icu: str) -> Table:
-    text = "\n".join(LETTERS)
-    row = session.sql(f"SELECT {function}(:text) AS made", args={"text": text}).head()
-    assert row is not None
-    made = row.made.split("\n")
+    jvm: Any = session._jvm
+    expressions = jvm.org.apache.spark.sql.catalyst.expressions
+    text = expressions.Literal.apply("\n".join(LETTERS))
+    made = str(getattr(expressions, function)(text).eval(None).toString()).split("\n")
     return tuple((a, b) for a, b in zip(LETTERS, made, strict=True) if a != b)

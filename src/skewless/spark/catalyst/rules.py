@@ -576,7 +576,7 @@ CASES = {"Upper": letters.upper, "Lower": letters.lower}
 @rule(*CASES)
 def change_case(t: Translator, node: Node) -> Expression:
     (value,) = t.arguments(node)
-    table = table_of(t.session, node.name.lower())
+    table = table_of(t.session, node.name)
     return on_text(node, STRING, CASES[node.name], value, table)
 
 
