@@ -130,6 +130,8 @@ STRINGS = [
         "concat(k, '-', k2) = 'a-a'",
     "replace(k, 'a', 'xyz')", "replace(k, '', 'x')", "replace(k, 'a')", "replace(k, 'ä', '')",
         "instr(k, 'b')", "instr(k, '')", "position('ü' in k)", "instr(k, 'x')", "locate('b', k)",
+    "upper(k)", "lower(k)", "upper(k2) = upper(k)", "lower(concat(k, 'Σ', k2))",
+        "lower(k || k2 || 'Σ. ' || k)", "k ilike 'T_S%'", "ucase(s)", "upper(s)",
     "length(k) > 2 and k <> 'test'", "abs(x - y) < 0.05 and k <> 'test'",
 ]  # fmt: skip
 CASES = [*COMPARED, *LOGIC, *ARITHMETIC, *CASTS, *DATES, *STRINGS]

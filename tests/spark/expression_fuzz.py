@@ -93,7 +93,8 @@ TEMPLATES = {
                 "right({string}, 2)", "replace({string}, 'a', 'bb')",
         "coalesce({string}, {string})", "if({bool}, {string}, {string})",
             "cast({int|long|bool|date|time} as string)", "nullif({string}, 'a')",
-                "greatest({string}, {string})", "ltrim({string})", "rtrim('a', {string})",
+                "greatest({string}, {string})", "ltrim({string})", "upper({string})",
+                    "lower({string})", "rtrim('a', {string})",
     ],
     "date": [
         "date_add({date}, {int})", "date_sub({date}, {int})", "cast({time} as date)",

@@ -10,11 +10,12 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 import skewless as sk
 from skewless.errors import ArgumentError
 from skewless.operators.join_type import JOIN_TYPES
-from skewless.spark.pushdown import pushed_down
+from skewless.spark.pushdown import needs, pushed_down
 from skewless.spark.result import Result
 from tests.spark.query_kits import LATE, WITHIN, WITHIN_S, add_batches, close, schema_of
 from tests.spark.support import FileStream, assert_same, multiset, read_parquet, run
@@ -223,3 +224,17 @@ def test_conditions_that_are_refused(spark: SparkSession, streams: list[FileStre
     ):
         with pytest.raises(ArgumentError, match=f"(?s)condition.*{why}"):
             joined(frames, condition=condition)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (("where", ("d >= current_date()",)),),
+        (("where", ("a_t < now() and a_id > 1",)),),
+    ],
+)
+def test_conditions_on_the_present_stay_in_spark(spark: SparkSession, steps: Any) -> None:
+    """The optimizer makes a constant of it, which would grow old while the query runs."""
+    schema = StructType().add("a_id", "long").add("a_t", "timestamp").add("d", "date")
+    assert needs(spark, schema, steps).condition is None
+    assert needs(spark, schema, (("where", ("a_id > 1",)),)).condition is not None

@@ -107,10 +107,20 @@ def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
     used = _ids(plan.output()) | {i for node in above for i in _ids(node.references().toSeq())}
     # Without any column nobody would know how many rows there are.
     columns = tuple(sorted(place[i] for i in used if i in place)) or (0,)
+    if _depends_on_now(shaped):
+        return Needs(columns)
     conditions: list[Any] = []
     while above and above[-1].getClass().getSimpleName() == "Filter":
         conditions += _conjuncts(above.pop().condition())
     return Needs(columns, _condition(rows, conditions))
+
+
+def _depends_on_now(shaped: DataFrame) -> bool:
+    """Whether something like `current_date()` is asked for. The optimizer has made a constant of
+    it, which would stay what it is now while the query runs."""
+    jvm: Any = shaped.sparkSession._jvm
+    now = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    return bool(shaped._jdf.queryExecution().analyzed().containsPattern(now))
 
 
 def _conjuncts(condition: Any) -> list[Any]:

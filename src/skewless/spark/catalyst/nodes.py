@@ -111,10 +111,15 @@ class Node:
             raise LookupError from error
         except PySparkException as error:
             raise LookupError(str(error).strip().partition(" SQLSTATE")[0]) from error
-        if value is None or isinstance(value, bool | int | float | bytes | str):
-            return value
-        written = str(value.toString())
-        return Decimal(written) if pa.types.is_decimal(self.type) else written
+        return plain(value, self.type)
+
+
+def plain(value: Any, type: pa.DataType | None) -> Any:
+    """A value of Catalyst as Arrow takes it."""
+    if value is None or isinstance(value, bool | int | float | bytes | str):
+        return value
+    written = str(value.toString())
+    return Decimal(written) if pa.types.is_decimal(type) else written
 
 
 def _read(nodes: Iterator[dict[str, Any]]) -> Node:

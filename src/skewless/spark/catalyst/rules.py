@@ -9,7 +9,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.expressions import Expression, arithmetic, comparing, dates, decimals, strings
+from skewless.expressions import (
+    Expression,
+    arithmetic,
+    comparing,
+    dates,
+    decimals,
+    letters,
+    strings,
+)
 from skewless.expressions.apply import Apply
 from skewless.expressions.logic import (
     And,
@@ -25,7 +33,8 @@ from skewless.expressions.logic import (
 )
 from skewless.expressions.tree import Constant, Datum, constant
 
-from .nodes import Node
+from .letters import table_of
+from .nodes import Node, plain
 from .translation import VARIABLE, Translator, Untranslatable, rule
 
 BOOL, INT, LONG = pa.bool_(), pa.int32(), pa.int64()
@@ -194,6 +203,18 @@ def in_(t: Translator, node: Node) -> Expression:
     known = [item.as_py() for item in constants if item.is_valid]
     array = pa.array(known, value.type)
     return InSet(BOOL, value, array, len(known) < len(constants))
+
+
+@rule("InSet")
+def in_set(t: Translator, node: Node) -> Expression:
+    """What the optimizer makes of `In` with many constants."""
+    (value,) = t.arguments(node)
+    if pa.types.is_floating(value.type) or pa.types.is_nested(value.type):
+        raise refuse_type(node, value.type)
+    items = node.jvm.hset().toSeq()
+    known = [plain(items.apply(i), value.type) for i in range(items.size())]
+    array = pa.array([item for item in known if item is not None], value.type)
+    return InSet(BOOL, value, array, None in known)
 
 
 # Arithmetic.
@@ -547,6 +568,16 @@ def rlike(t: Translator, node: Node) -> Expression:
     if text is not None and not strings.is_common_regex(text):
         raise Untranslatable(f"Java may understand the pattern in `{node.sql}` in its own way")
     return on_text(node, BOOL, strings.matches_regex, value, text)
+
+
+CASES = {"Upper": letters.upper, "Lower": letters.lower}
+
+
+@rule(*CASES)
+def change_case(t: Translator, node: Node) -> Expression:
+    (value,) = t.arguments(node)
+    table = table_of(t.session, node.name)
+    return on_text(node, STRING, CASES[node.name], value, table)
 
 
 TRIMS = {"StringTrim": "both", "StringTrimLeft": "left", "StringTrimRight": "right"}
