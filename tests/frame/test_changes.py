@@ -370,11 +370,11 @@ def multiset(rows: Sequence[Mapping[str, Any]]) -> Counter[str]:
     return Counter(str(sorted(row.items())) for row in rows)
 
 
-def test_another_tolerance_is_refused(tmp_path: Path) -> None:
+def test_another_direction_is_refused(tmp_path: Path) -> None:
     spec = Query().spec()
     run = PipelineRun(tmp_path, nearest(OLD))
-    other = AsofSpec.of(spec.left, spec.right, "nearest", 6 * SECOND_US, spec.output)
-    with pytest.raises(CheckpointMismatchError, match="within"):
+    other = AsofSpec.of(spec.left, spec.right, "backward", 5 * SECOND_US, spec.output)
+    with pytest.raises(CheckpointMismatchError, match="direction"):
         run.start(Pipeline.of(AsofOperator(other, Hash(), 2, 8)))
 
 

@@ -6,15 +6,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from skewless.engine.changes import Adopted, Facts, adopt_columns
 from skewless.engine.operator import Work
 from skewless.operators.asof.spec import AsofSpec
 from skewless.operators.asof.work import AsofWork
 from skewless.operators.pair import JoinSpec
-from skewless.operators.two_way.changes import COLUMNS
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.operators.two_way.work import JoinPlan
-from skewless.state.commits import OperatorState
 
 
 @dataclass(frozen=True)
@@ -24,12 +21,6 @@ class AsofOperator(JoinOperator):
     spec: AsofSpec
 
     kind: ClassVar[str] = "asof_join"
-
-    def adopt(
-        self, state: OperatorState | None, before: Facts, after: Facts, *, feeds: bool
-    ) -> Adopted:
-        """Another tolerance is refused: a row may have lost the partner that it would have."""
-        return adopt_columns(COLUMNS, state, before, after)
 
     def work(self, spec: JoinSpec, plan: JoinPlan) -> Work:
         return AsofWork(replace(self.spec, earlier=spec.earlier), plan)
