@@ -96,7 +96,8 @@ DATES = [
         "DD", "hour", "minute", "second", "millisecond", "microsecond") for a in ("at", "nt")),
     *(f"trunc(d, '{u}')" for u in ("year", "quarter", "MM", "week")),
     *(f for a in ("date_sub(d, 2147483647)", "date_add(d, 2147483647)") for f in (
-        f"trunc({a}, 'MM')", f"trunc({a}, 'quarter')", f"trunc({a}, 'week')", f"trunc({a}, 'year')", f"last_day({a})",
+        f"trunc({a}, 'MM')", f"trunc({a}, 'quarter')",
+        f"trunc({a}, 'week')", f"trunc({a}, 'year')", f"last_day({a})",
         f"year({a})", f"add_months({a}, 1)", f"{a} - d2", f"cast({a} as string)",
         f"dayofweek({a})", f"cast({a} as timestamp)",
     )),
