@@ -95,6 +95,12 @@ DATES = [
     *(f"date_trunc('{u}', {a})" for u in ("year", "yy", "quarter", "month", "mm", "week", "day",
         "DD", "hour", "minute", "second", "millisecond", "microsecond") for a in ("at", "nt")),
     *(f"trunc(d, '{u}')" for u in ("year", "quarter", "MM", "week")),
+    *(f for a in ("date_sub(d, 2147483647)", "date_add(d, 2147483647)") for f in (
+        f"trunc({a}, 'MM')", f"trunc({a}, 'quarter')",
+        f"trunc({a}, 'week')", f"trunc({a}, 'year')", f"last_day({a})",
+        f"year({a})", f"add_months({a}, 1)", f"{a} - d2", f"cast({a} as string)",
+        f"dayofweek({a})", f"cast({a} as timestamp)",
+    )),
     "datediff(d, d2)", "datediff(at, d)", "date_add(d, 1)", "date_add(d, n)", "date_sub(d, n2)",
         "d + 1", "d - n", "d - d2", "d - d2 > interval 5 days", "d + interval 3 day",
             "date_diff(d, d2)",

@@ -208,8 +208,16 @@ def truncated(value: Datum, unit: str, zone: Zone) -> Datum:
 
 
 def truncated_date(value: Datum, unit: str) -> Datum:
-    days = values_of(value).astype(np.int64)
-    return array_of(_truncated_days(days, unit), value.type, (value,))
+    """What would be before the first day of all wraps around, as in Spark; only quarters fail."""
+    days = values_of(value)
+    if unit == "WEEK":
+        before = days - np.int32(7)
+        ahead = np.fmod(np.fmod(np.int32(3) - before, np.int32(7)) + np.int32(7), np.int32(7))
+        return array_of(before + np.int32(1) + ahead, value.type, (value,))
+    made = _truncated_days(days.astype(np.int64), unit)
+    if unit == "QUARTER":
+        _refuse_far(made, value)
+    return array_of(made.astype(np.int32), value.type, (value,))
 
 
 def _truncated_days(days: Any, unit: str) -> Any:

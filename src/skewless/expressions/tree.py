@@ -165,6 +165,8 @@ def lazily(expression: Expression, rows: Rows, needed: Datum) -> Datum:
 
 def evaluate(expression: Expression, columns: Mapping[int, pa.Array], rows: int) -> pa.Array:
     """The value of an expression in every row."""
+    if rows == 0:  # A part that fails on every row has none to fail on.
+        return pa.nulls(0, expression.type)
     return as_array(expression.evaluate(Rows(columns, rows)), rows)
 
 

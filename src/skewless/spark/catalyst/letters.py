@@ -23,6 +23,7 @@ def table_of(session: SparkSession, function: str) -> Table:
 def _table(session: SparkSession, function: str, icu: str) -> Table:
     jvm: Any = session._jvm
     expressions = jvm.org.apache.spark.sql.catalyst.expressions
-    text = expressions.Literal.apply("\n".join(LETTERS))
+    literal = getattr(getattr(expressions, "Literal$"), "MODULE$")
+    text = literal.apply("\n".join(LETTERS))
     made = str(getattr(expressions, function)(text).eval(None).toString()).split("\n")
     return tuple((a, b) for a, b in zip(LETTERS, made, strict=True) if a != b)

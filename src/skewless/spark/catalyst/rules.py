@@ -507,7 +507,7 @@ def truncated(t: Translator, node: Node) -> Expression:
 def truncated_date(t: Translator, node: Node) -> Expression:
     value, format = t.arguments(node)
     unit = unit_of(node, format, DATE_UNITS)
-    return Apply(DATE, dates.truncated_date, (value,), (unit,), heavy=True)
+    return failing(Apply(DATE, dates.truncated_date, (value,), (unit,), heavy=True), node)
 
 
 # Strings.
