@@ -227,7 +227,7 @@ def test_two_bounded_pairs_bound_a_cycle(frame: DataFrame) -> None:
     within = {"rs": "1 minute", "st": "1 minute", "rt": sk.UNBOUNDED}
     bounded = sk.join3(*frames, on, time="at", within=within).operator(2, None)
     assert {i.late_us for i in bounded.inputs} == {0}
-    open_ended = sk.join3(*frames, on, time="at", within=within | {"rs": sk.UNBOUNDED}).make(
+    open_ended = sk.join3(*frames, on, time="at", within=within | {"rs": sk.UNBOUNDED}).operator(
         2, None
     )
     assert min(i.late_us for i in open_ended.inputs) > 10**17

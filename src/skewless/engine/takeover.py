@@ -45,6 +45,8 @@ def take_over(folder: Folder, pipeline: Pipeline, last: Commit | None) -> TakenO
     for node in pipeline.nodes:
         mine = [pipeline.facts_of(node, facts) for facts in (before, after)]
         state = None if last is None else last.operators.get(node.name)
+        if mine[0].get("kind") != mine[1].get("kind"):
+            continue  # another operator's state is of no use
         adopted = node.operator.adopt(state, mine[0], mine[1], feeds=node is not pipeline.root)
         prefix = pipeline.prefix_of(node)
         changed = [fact for fact in changed if fact.removeprefix(prefix) not in adopted.accepted]

@@ -340,8 +340,8 @@ def test_null_and_split_keys_are_told_by_their_values(tmp_path: Path) -> None:
     spec = a_spec()
     driver = AggregateDriver(tmp_path, spec, Setup(BatchAware(), 2))
     report = driver.run(0, [task(spec, *((None, 1) for _ in range(200)), (1, 1))]).report
-    assert report.heavy_keys[0].value == "None"
-    assert report.decisions[0].subject == "key None"
+    assert report.heavy_keys[0].value == "null"
+    assert report.decisions[0].subject == "key null"
 
 
 # What belongs together.

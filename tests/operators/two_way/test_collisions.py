@@ -33,12 +33,17 @@ def hash_badly(columns: list[pa.Array], side: SideSpec, cells: Ints | None) -> U
     return (slot << np.uint64(61)) + is_last * np.uint64((1 << 61) - 1)
 
 
+EXACT = {"decimal = double"}  # compared as doubles
 COMPARED = [
     form
     for form in ON_FORMS
     if len(form) > 1
     or form[0].width is not None
-    or any(word in form[0].name for word in ("string", "binary", "decimal"))
+    or any(
+        word in form[0].name
+        for word in ("string", "binary", "decimal")
+        if form[0].name not in EXACT
+    )
 ]
 
 
