@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -21,24 +20,23 @@ from typing import Annotated
 import numpy as np
 import pyarrow as pa
 import typer
-from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
-import skewless as sk
-from benchmarks.contestants import CHECKPOINT
+from benchmarks import hot_pairs_contestants as contestants
 from benchmarks.data import DATA, SIDES, read_through
-from benchmarks.measure import ContestantError, Json, batch_figures, run_fresh, say
-from benchmarks.session import drain, read_side, settings, start_session
+from benchmarks.hot_pairs_contestants import WITHIN_S
+from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.session import settings
 from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
 from skewless.workloads.zipf import EPOCH, empty_folder, generator, publish
 
 PAIRS = (32_000_000, 200_000_000)
-FILE_S, WITHIN_S = 5, 10
+FILE_S = 5
 FILES_IN_REACH = 2 * WITHIN_S / FILE_S
 COLD_KEYS = 1_000_000
 HOT = -1
-CONDITION = "abs(r_v - s_v) < 0.001"
+CONTESTANTS = (contestants.auto, contestants.hashed, contestants.spark)
 
 OF_SPARK, OF_HASH = "Auto over Spark's own", "Auto over Hash"
 TARGETS = {
@@ -87,69 +85,12 @@ class HotStreams:
         )
 
 
-def auto(parameters: Json) -> Json:
-    """`sk.join` as it comes."""
-    return _skewless(parameters, sk.Auto())
-
-
-def hashed(parameters: Json) -> Json:
-    """`sk.join` with every key in one place."""
-    return _skewless(parameters, sk.Hash())
-
-
-def _skewless(parameters: Json, strategy: sk.Auto | sk.Hash) -> Json:
-    session = start_session(parameters)
-    left, right = (read_side(session, parameters["folder"], side) for side in SIDES)
-    joined = sk.join(
-        left,
-        right,
-        on="key",
-        time="ts",
-        within=f"{WITHIN_S} seconds",
-        condition=CONDITION,
-        strategy=strategy,
-        instances=2,
-    )
-    checkpoint = f"{parameters['work']}/checkpoint"
-    progress = drain(joined.writeStream.format("noop").option(CHECKPOINT, checkpoint).start())
-    reports = sk.history(checkpoint)
-    session.stop()
-    measured = reports[parameters["warmup"] :]
-    return batch_figures(progress, parameters["warmup"], parameters["rows_per_batch"]) | {
-        "result_rows": sum(report.matches for report in reports),
-        "pairs": statistics.median(sum(i.pairs for i in r.instances) for r in measured),
-        "busiest_over_mean": round(statistics.median(r.busiest_over_mean for r in measured), 2),
-    }
-
-
-def spark(parameters: Json) -> Json:
-    """Spark's own stream-stream join with the same condition."""
-    session = start_session(parameters)
-    left, right = (
-        read_side(session, parameters["folder"], side)
-        .withColumnRenamed("ts", f"{side}_ts")
-        .withColumnRenamed("key", f"{side}_key")
-        .withWatermark(f"{side}_ts", "0 seconds")
-        for side in SIDES
-    )
-    bound = F.expr(f"interval {WITHIN_S} seconds")
-    near = F.col("s_ts").between(F.col("r_ts") - bound, F.col("r_ts") + bound)
-    equal = F.col("r_key") == F.col("s_key")
-    joined = left.join(right, equal & near & F.expr(CONDITION)).drop("s_key")
-    checkpoint = f"{parameters['work']}/checkpoint"
-    progress = drain(joined.writeStream.format("noop").option(CHECKPOINT, checkpoint).start())
-    session.stop()
-    return batch_figures(progress, parameters["warmup"], parameters["rows_per_batch"]) | {
-        "result_rows": sum(p["sink"]["numOutputRows"] for p in progress),
-    }
-
-
 def measure(pairs: int, batches: int, warmup: int, with_spark: bool, data: Path) -> Json:
     """Everyone's figures for so many pairs a batch, and how they compare."""
     streams = HotStreams(pairs, warmup + batches)
     say(f"{count(pairs)} pairs a batch: data")
     folder, results = streams.make(data), {}
-    for function in (auto, hashed, spark) if with_spark else (auto, hashed):
+    for function in CONTESTANTS[: 3 if with_spark else 2]:
         read_through(folder)
         parameters = {
             "folder": str(folder),
