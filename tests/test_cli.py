@@ -721,6 +721,7 @@ def test_the_example_job(city: Path) -> None:
     assert "passengers=1" in {path.name for path in (city / result["output"]).iterdir()}
 
 
+@pytest.mark.slow  # its lines are a block of the README, too
 @pytest.mark.spark
 def test_the_ten_lines(city: Path) -> None:
     told = run_here([sys.executable, str(EXAMPLES / "ten_lines.py")], city)

@@ -69,6 +69,7 @@ def test_a_query_that_is_changed_three_times(spark: SparkSession, tmp_path: Path
     assert_same(multiset(row.values() for row in rows.to_pylist()), expected)
 
 
+@pytest.mark.slow
 def test_a_new_checkpoint_over_an_old_folder(spark: SparkSession, tmp_path: Path) -> None:
     left, right = keyed_pair(tmp_path, batches=2)
     joined = keyed_join(left.read(spark), right.read(spark))

@@ -120,7 +120,7 @@ def test_static_inputs(spark: SparkSession, tmp_path: Path, kit: QueryKit) -> No
 # Late rows ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @SOME_KITS
 def test_late_rows_are_counted_where_they_come_in(
     spark: SparkSession, tmp_path: Path, kit: QueryKit
