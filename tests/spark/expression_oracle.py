@@ -11,6 +11,7 @@ from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -19,6 +20,8 @@ from skewless.errors import ConditionError
 from skewless.expressions import Expression, evaluate
 from skewless.spark.catalyst.nodes import Node
 from skewless.spark.catalyst.translation import Translator, Untranslatable
+
+FAILURES = (PySparkException, Py4JJavaError)  # generated code throws some of Java's own
 
 FAILS = "fails"
 INT, LONG = (1 << 31) - 1, (1 << 63) - 1
@@ -175,7 +178,7 @@ class Oracle:
         one = self.session.createDataFrame(self.table.slice(row, 1), self.schema)
         try:
             one.selectExpr(f"({sql}) as c").toArrow()
-        except PySparkException:
+        except FAILURES:
             return True
         return False
 
@@ -194,7 +197,7 @@ class Oracle:
     ) -> Iterator[str]:
         try:
             theirs = self.sparks(sqls, failing)
-        except PySparkException as error:
+        except FAILURES as error:
             if len(sqls) == 1:
                 yield f"{sqls[0]}: fails in Spark alone: {str(error)[:200]}"
                 return
