@@ -37,6 +37,7 @@ format: venv ## format the code and mend what can be mended
 
 bench: setup ## measure everything; an hour and more
 	@$(PYTHON) -m benchmarks.native
+	@$(PYTHON) -m benchmarks.hot_pairs
 	@$(PYTHON) -m benchmarks.state_growth
 	@$(PYTHON) -m benchmarks.balance
 	@$(PYTHON) -m benchmarks.skew_on_spark
