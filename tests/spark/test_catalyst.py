@@ -232,6 +232,7 @@ def test_conditions_keep_the_rows_that_where_keeps(
         ("kind rlike 'a$'", "Java may understand"),
         ("kind rlike 'a.b'", "Java may understand"),
         ("d > 'never'", "fails on every row"),
+        ("try_divide(1 / n, n) > 0", "can fail"),
         ("window(at, '1 minute').start > at", "a plan of its own"),
     ],
     ids=written,

@@ -261,6 +261,9 @@ DIVISIONS: dict[str, Callable[..., Datum]] = {
 def divisions(t: Translator, node: Node) -> Expression:
     left, right = t.arguments(node)
     ansi = node.mode == "ansi"
+    if left.can_fail and not ansi:
+        # Spark looks at the divisor first, and divides nothing by zero: it may not fail at all.
+        raise Untranslatable(f"what is divided in `{node.sql}` can fail")
     if pa.types.is_decimal(left.type):
         made = decimal_division(node, left, right, ansi)
     elif is_number(left.type) and left.type == right.type:
