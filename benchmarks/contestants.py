@@ -1,6 +1,6 @@
 """Who takes part in `benchmarks.native`. Each function runs in a process of its own and takes the
 parameters `folder`, `rows_per_batch`, `warmup`, `within_s`, `how`, `instances`, `unix_sockets`,
-`work`.
+`work`, and if pairs must fulfil one, `condition`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,12 @@ ATTEMPTS = 3  # of those that are no streams: the best counts
 CHECKPOINT = "checkpointLocation"
 
 
-def skewless(parameters: Json) -> Json:
+def hashed(parameters: Json) -> Json:
+    """`sk.join` with every key in one place."""
+    return skewless(parameters, sk.Hash())
+
+
+def skewless(parameters: Json, strategy: sk.Hash | None = None) -> Json:
     """`sk.join` as it comes."""
     session = start_session(parameters)
     left, right = (read_side(session, parameters["folder"], side) for side in SIDES)
@@ -41,6 +46,8 @@ def skewless(parameters: Json) -> Json:
         right_time="ts",
         within=f"{parameters['within_s']} seconds",
         how=parameters["how"],
+        condition=parameters.get("condition"),
+        strategy=strategy,
         instances=parameters["instances"],
     )
     checkpoint = f"{parameters['work']}/checkpoint"
@@ -75,7 +82,8 @@ def spark(parameters: Json) -> Json:
     )
     bound = F.expr(f"interval {parameters['within_s']} seconds")
     near = F.col("s_ts").between(F.col("r_ts") - bound, F.col("r_ts") + bound)
-    joined = left.join(right, (F.col("r_key") == F.col("s_key")) & near, parameters["how"])
+    on = (F.col("r_key") == F.col("s_key")) & near & F.expr(parameters.get("condition", "true"))
+    joined = left.join(right, on, parameters["how"])
     joined = joined.drop("s_key")
     checkpoint = f"{parameters['work']}/checkpoint"
     progress = drain(joined.writeStream.format("noop").option(CHECKPOINT, checkpoint).start())

@@ -23,20 +23,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks import hot_pairs_contestants as contestants
+from benchmarks import contestants
 from benchmarks.data import DATA, SIDES, read_through
-from benchmarks.hot_pairs_contestants import WITHIN_S
 from benchmarks.measure import ContestantError, Json, run_fresh, say
 from benchmarks.session import settings
 from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
 from skewless.workloads.zipf import EPOCH, empty_folder, generator, publish
 
 PAIRS = (32_000_000, 200_000_000)
-FILE_S = 5
+FILE_S, WITHIN_S = 5, 10
 FILES_IN_REACH = 2 * WITHIN_S / FILE_S
 COLD_KEYS = 1_000_000
 HOT = -1
-CONTESTANTS = (contestants.auto, contestants.hashed, contestants.spark)
+CONDITION = "abs(r_v - s_v) < 0.001"
+CONTESTANTS = (contestants.skewless, contestants.hashed, contestants.spark)
 
 OF_SPARK, OF_HASH = "Auto over Spark's own", "Auto over Hash"
 TARGETS = {
@@ -96,13 +96,17 @@ def measure(pairs: int, batches: int, warmup: int, with_spark: bool, data: Path)
             "folder": str(folder),
             "warmup": warmup,
             "rows_per_batch": 2 * streams.rows,
+            "within_s": WITHIN_S,
+            "how": "inner",
+            "condition": CONDITION,
+            "instances": 2,
             "unix_sockets": False,
         }
         results[function.__name__] = found = run_fresh(function, parameters)
         say(f"  {function.__name__}: {count(found['median_ms'])} ms a batch")
-    ratios = {OF_HASH: results["hashed"]["mean_ms"] / results["auto"]["mean_ms"]}
+    ratios = {OF_HASH: results["hashed"]["mean_ms"] / results["skewless"]["mean_ms"]}
     if with_spark:
-        ratios[OF_SPARK] = results["spark"]["mean_ms"] / results["auto"]["mean_ms"]
+        ratios[OF_SPARK] = results["spark"]["mean_ms"] / results["skewless"]["mean_ms"]
     ratios = {figure: round(ratio, 2) for figure, ratio in ratios.items()}
     return {
         "pairs": pairs,

@@ -268,5 +268,6 @@ def test_what_spark_refuses_is_a_bad_argument(
 
 
 def test_connect_shows_no_trees() -> None:
+    remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
     with pytest.raises(Untranslatable, match="Spark Connect"):
-        translated(object(), SCHEMA, "n = 1")  # type: ignore[arg-type]
+        translated(remote, SCHEMA, "n = 1")

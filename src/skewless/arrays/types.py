@@ -33,6 +33,10 @@ Side = Literal["left", "right"]
 SIDES: tuple[Side, Side] = ("left", "right")
 
 
+def other_side(side: Side) -> Side:
+    return "right" if side == "left" else "left"
+
+
 HASH_MAX = (1 << 64) - 1
 
 

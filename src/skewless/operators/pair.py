@@ -9,7 +9,7 @@ from typing import Self
 
 import pyarrow as pa
 
-from skewless.arrays.types import FAR_US, SIDES, Side, SideSpec
+from skewless.arrays.types import FAR_US, SIDES, Side, SideSpec, other_side
 from skewless.durations import format_duration_us
 from skewless.engine.changes import columns_facts
 from skewless.engine.operator import Input
@@ -23,10 +23,6 @@ from skewless.operators.pair_condition import PairCondition
 def keyless(side: str) -> str:
     """The name under which rows of a side are stored that can match nothing: they have no key."""
     return f"{side}-keyless"
-
-
-def _other(side: Side) -> Side:
-    return "right" if side == "left" else "left"
 
 
 @dataclass(frozen=True)
@@ -120,7 +116,7 @@ class JoinSpec:
             replace(
                 c,
                 index=place[c.side][c.index],
-                other=None if c.other is None else place[_other(c.side)][c.other],
+                other=None if c.other is None else place[other_side(c.side)][c.other],
             )
             for c in columns
         )

@@ -30,6 +30,7 @@ from skewless.spark.exchange import (
     report_function,
     rows_function,
 )
+from skewless.spark.plans import empty_frame
 from skewless.spark.steps import with_steps
 from skewless.state.output import Output
 from skewless.state.owner import CheckpointLock
@@ -67,8 +68,7 @@ class SparkExecutor(Executor[DataFrame]):
         return self._per_instance(task, rows_function(task), self.schemas[node.name])
 
     def no_rows(self, node: Node) -> DataFrame:
-        nothing: list[Any] = []
-        return self.session.createDataFrame(nothing, self.schemas[node.name])
+        return empty_frame(self.session, self.schemas[node.name])
 
     def pass_on(self, task: StepTask, node: Node, ingest: IngestTask, feed: Feed) -> list[Arrival]:
         if feed.shape:

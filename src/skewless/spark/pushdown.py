@@ -19,6 +19,8 @@ from pyspark.sql.types import StructType
 from skewless.expressions import Condition
 from skewless.expressions.logic import all_of
 from skewless.spark.catalyst import Untranslatable, of_tree
+from skewless.spark.interpreter import is_remote
+from skewless.spark.plans import class_of, conjuncts, id_of, items, quoted
 from skewless.spark.steps import Step, Steps, with_steps
 
 if TYPE_CHECKING:
@@ -61,7 +63,7 @@ def _needs_of(result: Result, wanted: Sequence[str] | None) -> Needs:
     if not result.steps:
         names = result.emitted.names
         return Needs(every if wanted is None else tuple(names.index(name) for name in wanted))
-    if not hasattr(session, "_jsparkSession"):
+    if is_remote(session):
         return Needs(every)  # Spark Connect does not show its plans
     return needs(session, result.emitted, result.steps, wanted)
 
@@ -71,16 +73,12 @@ def _filled(before: StructType, now: StructType) -> Step:
     finds out once more that they are not needed."""
     there = set(now.names)
     columns = [
-        F.col(_quoted(field.name))
+        F.col(quoted(field.name))
         if field.name in there
         else F.lit(None).cast(field.dataType).alias(field.name)
         for field in before.fields
     ]
     return ("select", tuple(columns))
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def needs(
@@ -91,27 +89,27 @@ def needs(
     nothing = session.createDataFrame(session.sparkContext.emptyRDD(), emitted)
     shaped = with_steps(nothing, steps)
     if wanted is not None:
-        shaped = shaped.select(*(F.col(_quoted(name)) for name in wanted))
+        shaped = shaped.select(*(F.col(quoted(name)) for name in wanted))
     return _read(shaped, nothing)
 
 
 def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
     plan = shaped._jdf.queryExecution().optimizedPlan()
     chain = [plan]
-    while chain[-1].children().size():
-        if chain[-1].children().size() > 1:
+    while below := items(chain[-1].children()):
+        if len(below) > 1:
             return Needs(tuple(range(len(rows.columns))))
-        chain.append(chain[-1].children().apply(0))
+        chain += below
     *above, leaf = chain
-    place = {_id(leaf.output().apply(i)): i for i in range(leaf.output().size())}
+    place = {id_of(attribute): i for i, attribute in enumerate(items(leaf.output()))}
     used = _ids(plan.output()) | {i for node in above for i in _ids(node.references().toSeq())}
     # Without any column nobody would know how many rows there are.
     columns = tuple(sorted(place[i] for i in used if i in place)) or (0,)
     if _depends_on_now(shaped):
         return Needs(columns)
     conditions: list[Any] = []
-    while above and above[-1].getClass().getSimpleName() == "Filter":
-        conditions += _conjuncts(above.pop().condition())
+    while above and class_of(above[-1]) == "Filter":
+        conditions += conjuncts(above.pop().condition())
     return Needs(columns, _condition(rows, conditions))
 
 
@@ -121,12 +119,6 @@ def _depends_on_now(shaped: DataFrame) -> bool:
     jvm: Any = shaped.sparkSession._jvm
     now = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
     return bool(shaped._jdf.queryExecution().analyzed().containsPattern(now))
-
-
-def _conjuncts(condition: Any) -> list[Any]:
-    if condition.getClass().getSimpleName() != "And":
-        return [condition]
-    return _conjuncts(condition.left()) + _conjuncts(condition.right())
 
 
 def _condition(rows: DataFrame, conditions: Sequence[Any]) -> Condition | None:
@@ -144,8 +136,4 @@ def _condition(rows: DataFrame, conditions: Sequence[Any]) -> Condition | None:
 
 
 def _ids(attributes: Any) -> set[int]:
-    return {_id(attributes.apply(i)) for i in range(attributes.size())}
-
-
-def _id(attribute: Any) -> int:
-    return int(attribute.exprId().id())
+    return {id_of(attribute) for attribute in items(attributes)}

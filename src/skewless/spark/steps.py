@@ -16,6 +16,7 @@ from pyspark.sql.types import DataType, StructField, StructType
 
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError
+from skewless.spark.plans import empty_frame, reason
 
 Step = tuple[str, tuple[Any, ...]]  # name of a DataFrame method, its arguments
 Steps = tuple[Step, ...]
@@ -32,12 +33,10 @@ def with_steps(rows: DataFrame, steps: Steps) -> DataFrame:
 def analysed(session: SparkSession, traced: StructType, step: Step) -> StructType:
     """The columns after a step, which Spark analyses on an empty result: a mistake shows now."""
     method, arguments = step
-    nothing: list[Any] = []
     try:
-        after = getattr(session.createDataFrame(nothing, traced), method)(*arguments).schema
+        after = getattr(empty_frame(session, traced), method)(*arguments).schema
     except (PySparkException, TypeError) as error:
-        why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
-        accepted = f"valid over the columns {', '.join(traced.names)} ({why})"
+        accepted = f"valid over the columns {', '.join(traced.names)} ({reason(error)})"
         written = ", ".join(map(str, arguments))
         raise ArgumentError(method, written, accepted) from error
     return StructType(after.fields)

@@ -15,7 +15,7 @@ from skewless.arrays import keys
 from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.runs import Run
 from skewless.arrays.sorting import sort_order
-from skewless.arrays.types import Ints, Side, SideSpec, frozen
+from skewless.arrays.types import Ints, Side, SideSpec, frozen, other_side
 from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.comparing import Comparison, Flags
 from skewless.operators.two_way.ranges import partner_ranges
@@ -34,7 +34,7 @@ class Lookup:
 
     @property
     def other(self) -> Side:
-        return "right" if self.side == "left" else "left"
+        return other_side(self.side)
 
     def has_partner(self, rows: Run, others: Sequence[Run]) -> Flags:
         """Which rows have a partner in some runs of the other side."""

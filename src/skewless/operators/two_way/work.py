@@ -24,7 +24,7 @@ from skewless.arrays import keys
 from skewless.arrays.counting import count_rows
 from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select
-from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen
+from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen, other_side
 from skewless.arrays.values import converted
 from skewless.engine.instance import Instance
 from skewless.engine.operator import RunRef
@@ -271,7 +271,7 @@ class InstanceJoin:
     def _stored(self, prober: Side, units: list[WorkUnit], cut: Cut) -> list[Run]:
         """The runs that rows of a side may find partners in."""
         reach = min(u.hash_min for u in units), max(u.hash_max for u in units)
-        other: Side = "right" if prober == "left" else "left"
+        other = other_side(prober)
 
         def part(run: Run) -> Run:
             whole = cut.parts == 1 or cut.of == "probers"
@@ -330,7 +330,7 @@ class InstanceJoin:
             self._meter.probed(side, prober.hashes, none, none, describe)
 
     def _note_stored(self, side: Side) -> None:
-        other: Side = "right" if side == "left" else "left"
+        other = other_side(side)
         found = [u for u in self._units if u.cut(other) is not None]
         for segment in self._plan.old_of(side):
             if any(segment.touches(u.hash_min, u.hash_max) for u in found):

@@ -7,13 +7,14 @@ The analysed plan is in the JVM; Spark Connect does not show it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
+
+from skewless.spark.plans import class_of, conjuncts, empty_frame, id_of, items, reason
 
 EQUAL = {"EqualTo": False, "EqualNullSafe": True}
 
@@ -41,11 +42,6 @@ class Equality:
     null_safe: bool
 
 
-def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
-    nothing: list[Any] = []
-    return session.createDataFrame(nothing, schema)
-
-
 def casts_of(
     session: SparkSession, left: DataType, right: DataType
 ) -> tuple[tuple[DataType, ...], tuple[DataType, ...]]:
@@ -60,44 +56,35 @@ def equalities(left: DataFrame, right: DataFrame, condition: Column) -> list[Equ
     """The equalities that a condition of a join is made of."""
     plan = _analysed(lambda: left.join(right, condition))
     numbers = {
-        attribute.exprId().id(): (side, index)
+        id_of(attribute): (side, index)
         for side, child in enumerate((plan.left(), plan.right()))
-        for index, attribute in enumerate(_items(child.output()))
+        for index, attribute in enumerate(items(child.output()))
     }
-    return [_equality(part, numbers) for part in _parts(plan.condition().get())]
+    return [_equality(part, numbers) for part in conjuncts(plan.condition().get())]
 
 
 def column_index(frame: DataFrame, column: Column) -> int:
     """The number of the column that an expression means."""
     plan = _analysed(lambda: frame.select(column))
-    (found,) = _items(plan.expressions()) if plan.expressions().length() == 1 else (None,)
-    ids = [attribute.exprId().id() for attribute in _items(plan.children().apply(0).output())]
-    if found is None or _name(found) != "AttributeReference":
+    (found,) = items(plan.expressions()) if plan.expressions().length() == 1 else (None,)
+    ids = [id_of(attribute) for attribute in items(plan.children().apply(0).output())]
+    if found is None or class_of(found) != "AttributeReference":
         raise NotUnderstoodError("it is computed: add it with withColumn first")
-    return ids.index(found.exprId().id())
+    return ids.index(id_of(found))
 
 
 def _analysed(make: Any) -> Any:
     try:
         return make()._jdf.queryExecution().analyzed()
     except PySparkException as error:
-        why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
-        raise NotUnderstoodError(f"Spark says: {why}") from error
-
-
-def _parts(expression: Any) -> Iterator[Any]:
-    if _name(expression) != "And":
-        yield expression
-        return
-    for child in _items(expression.children()):
-        yield from _parts(child)
+        raise NotUnderstoodError(f"Spark says: {reason(error)}") from error
 
 
 def _equality(expression: Any, numbers: dict[int, tuple[int, int]]) -> Equality:
-    null_safe = EQUAL.get(_name(expression))
+    null_safe = EQUAL.get(class_of(expression))
     if null_safe is None:
         raise NotUnderstoodError(f"not an equality: {expression.sql()}")
-    operands = [_operand(child, numbers) for child in _items(expression.children())]
+    operands = [_operand(child, numbers) for child in items(expression.children())]
     a, b = sorted(operands, key=lambda operand: operand.side)
     if (a.side, b.side) != (0, 1):
         raise NotUnderstoodError(f"both sides are of one input: {expression.sql()}")
@@ -107,19 +94,11 @@ def _equality(expression: Any, numbers: dict[int, tuple[int, int]]) -> Equality:
 def _operand(expression: Any, numbers: dict[int, tuple[int, int]]) -> Operand:
     casts: list[DataType] = []
     below = expression
-    while _name(below) == "Cast" and below.evalMode().toString() != "TRY":
+    while class_of(below) == "Cast" and below.evalMode().toString() != "TRY":
         casts.insert(0, _parse_datatype_json_string(below.dataType().json()))
         below = below.child()
-    if _name(below) != "AttributeReference":
+    if class_of(below) != "AttributeReference":
         raise NotUnderstoodError(
             f"not a column but computed: {expression.sql()}. Add it with withColumn first"
         )
-    return Operand(*numbers[below.exprId().id()], tuple(casts))
-
-
-def _name(expression: Any) -> str:
-    return str(expression.getClass().getSimpleName())
-
-
-def _items(seq: Any) -> list[Any]:
-    return [seq.apply(i) for i in range(seq.length())]
+    return Operand(*numbers[id_of(below)], tuple(casts))

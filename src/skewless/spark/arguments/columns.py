@@ -23,6 +23,7 @@ from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.arguments import analysis
 from skewless.spark.interpreter import is_remote
+from skewless.spark.plans import empty_frame, quoted
 from skewless.spark.result import Result
 from skewless.spark.watermarks import Watermark, watermarks_of
 
@@ -88,11 +89,11 @@ class Input:
         """A DataFrame with these columns, for Spark to analyse expressions over."""
         if not isinstance(self.source, Result):
             return self.source
-        return analysis.empty_frame(self.source.sparkSession, self.source.schema)
+        return empty_frame(self.source.sparkSession, self.source.schema)
 
     def cast(self, index: int, casts: Sequence[DataType]) -> int:
         """The number of a column as Spark casts it, which it does before rows are taken in."""
-        column, name = F.col(_quoted(self.names[index])), self.names[index]
+        column, name = F.col(quoted(self.names[index])), self.names[index]
         for kind in casts:
             column, name = column.cast(kind), f"cast({name} as {kind.simpleString()})"
         while name.lower() in (own.lower() for own in self.names):
@@ -178,10 +179,6 @@ def inputs_of(**sources: DataFrame | Result) -> list[Input]:
         other = "the other input is" if len(inputs) == 2 else "another input is"
         raise ArgumentError(odd, "a static DataFrame", f"streaming, as {other}")
     return inputs
-
-
-def _quoted(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def arrow_field(field: StructField) -> pa.Field:
@@ -303,7 +300,7 @@ def merged(left: Input, a: int, right: Input, b: int) -> tuple[int, int, DataTyp
         return a, b, None
     both = StructType([StructField("a", kinds[0]), StructField("b", kinds[1])])
     try:
-        frame = analysis.empty_frame(left.source.sparkSession, both)
+        frame = empty_frame(left.source.sparkSession, both)
         kind = frame.select(F.coalesce("a", "b")).schema[0].dataType
     except PySparkException as error:
         raise _incomparable(left, a, right, b, "they have no type in common") from error

@@ -21,6 +21,8 @@ from skewless.errors import ArgumentError
 from skewless.expressions import Condition, Expression
 from skewless.expressions.tree import Column, Constant, constant, folded
 from skewless.expressions.zones import UTC, Zone
+from skewless.spark.interpreter import is_remote
+from skewless.spark.plans import empty_frame, reason
 
 from .nodes import Node
 from .zones import zone_of
@@ -144,10 +146,9 @@ def translated(
 
     Raises ArgumentError if Spark does not accept it, Untranslatable if only Spark can evaluate it.
     """
-    if not hasattr(session, "_jsparkSession"):
+    if is_remote(session):
         raise Untranslatable("Spark Connect does not show the tree of a condition")
-    nothing: list[Any] = []
-    rows = session.createDataFrame(nothing, schema)
+    rows = empty_frame(session, schema)
     root = analysed(rows, condition)
     return Condition(str(root.jvm.sql()), Translator(rows).translate(root))
 
@@ -156,8 +157,7 @@ def analysed(rows: DataFrame, condition: str | SparkColumn) -> Node:
     try:
         kept = rows.where(condition)
     except (PySparkException, TypeError) as error:
-        why = str(error).strip().partition("\n")[0].partition(" SQLSTATE")[0].rstrip(";")
-        accepted = f"a condition over the columns {', '.join(rows.columns)} ({why})"
+        accepted = f"a condition over the columns {', '.join(rows.columns)} ({reason(error)})"
         raise ArgumentError("condition", str(condition), accepted) from error
     return Node.of(kept._jdf.queryExecution().analyzed().condition())
 
