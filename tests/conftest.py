@@ -46,6 +46,16 @@ def _small_groups_are_for_all_instances() -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _power_is_not_lost() -> Iterator[None]:
+    """Waiting for the disk after every file takes most of the time of a small batch."""
+    from skewless.state import files
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(files, "SYNC", False)
+        yield
+
+
 @pytest.fixture
 def early_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two segments are enough to be made one."""

@@ -6,6 +6,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from unittest import mock
 
@@ -346,3 +347,18 @@ def test_a_join_on_remote_state(remote: Path, fetched: list[str], tmp_path: Path
     assert not list((tmp_path / "tmp").glob("skewless-cache/*.*"))
     kept = {Path(s.name).name for s in driver.query.last.segments}
     assert kept <= {file.name for file in (remote / "state" / "segments").iterdir()}
+
+
+def test_of_those_who_create_a_file_one_does(folder: Folder) -> None:
+    assert folder.create("owner.json", b"first")
+    assert not folder.create("owner.json", b"second")
+    assert folder.read("owner.json") == b"first"
+    assert folder.list() == ["owner.json"]
+
+
+def test_a_file_is_created_once_by_many_at_a_time(tmp_path: Path) -> None:
+    folder = Folder(str(tmp_path))
+    with ThreadPoolExecutor(8) as pool:
+        won = list(pool.map(lambda i: folder.create("owner.json", b"%d" % i), range(64)))
+    assert won.count(True) == 1
+    assert folder.read("owner.json") == b"%d" % won.index(True)

@@ -25,6 +25,7 @@ from skewless.errors import ArgumentError, StateAccessError
 CACHE_BYTES_MAX = int(os.environ.get("SKEWLESS_CACHE_BYTES", str(20 << 30)))
 CACHE_TRIES = 3
 WRITE_BYTES = 1 << 20
+SYNC = True  # whether what is written is to survive a loss of power
 STATE_FOLDER = "skewless"  # within the checkpoint location
 
 _SCHEMES = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}  # Hadoop's names for what Arrow calls otherwise
@@ -82,11 +83,14 @@ class Folder:
             ) from error
 
     def write(self, name: str, data: pa.Buffer | bytes) -> None:
-        """Write a file under a name that nobody looks at before it is complete."""
+        """Write a file under a name that nobody looks at before it is complete. It survives a loss
+        of power; that its name does takes `sync`."""
         try:
             if self.is_local:
                 with open(self.path(name), "wb", buffering=0) as out:
                     _write_in_pieces(out, data)
+                    if SYNC:
+                        os.fsync(out.fileno())
             else:
                 filesystem, base = self._remote
                 with filesystem.open_output_stream(f"{base}/{name}") as out:
@@ -98,18 +102,47 @@ class Folder:
             ) from error
 
     def write_atomically(self, name: str, data: bytes) -> None:
-        """Write a file so that readers see all of it or nothing."""
+        """Write a file so that readers see all of it or nothing, and the one that was there before
+        until then. It survives a loss of power."""
         if not self.is_local:
             self.write(name, data)  # object stores show an object when its upload is complete
             return
-        folder, _, base = name.rpartition("/")
-        temporary = f"{folder}/.{base}.{uuid.uuid4().hex}.tmp".lstrip("/")
+        temporary = _temporary(name)
         try:
             self.write(temporary, data)
             os.replace(self.path(temporary), self.path(name))
         except BaseException:
             self.delete(temporary)
             raise
+        self.sync(os.path.dirname(name))
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file as `write_atomically` does, unless there is one: then nothing is changed.
+        Of several who try at the same time, one learns that the file is its own."""
+        if not self.is_local:
+            if self.size(name) is not None:
+                return False
+            self.write(name, data)
+            return True
+        temporary = _temporary(name)
+        try:
+            self.write(temporary, data)
+            os.link(self.path(temporary), self.path(name))
+        except FileExistsError:
+            return False
+        finally:
+            self.delete(temporary)
+        self.sync(os.path.dirname(name))
+        return True
+
+    def sync(self, name: str = "") -> None:
+        """Let the names in a folder survive a loss of power. On a remote store they do."""
+        if self.is_local and SYNC:
+            descriptor = os.open(self.path(name), os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def read(self, name: str) -> bytes:
         """The content of a file; FileNotFoundError if there is none."""
@@ -190,6 +223,12 @@ class Folder:
             os.replace(partial, local)
         os.utime(local)
         return str(local)
+
+
+def _temporary(name: str) -> str:
+    """A name beside another that readers skip."""
+    folder, _, base = name.rpartition("/")
+    return f"{folder}/.{base}.{uuid.uuid4().hex}.tmp".lstrip("/")
 
 
 def _write_in_pieces(out: io.FileIO, data: pa.Buffer | bytes) -> None:
