@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 
 from skewless.arrays.counting import count_within, longest_runs
 from skewless.arrays.hashing import mix_bytes, mix_words
-from skewless.arrays.merging import expand_ranges, match_ranges
+from skewless.arrays.merging import expand_ranges, mark_matched, match_ranges
 from skewless.arrays.sorting import BUCKET_BITS_MAX, INSERTION_MAX, sort_order
 from skewless.arrays.types import FAR_US, HASH_MAX, Ints, UInts, frozen
 from tests.strategies import examples
@@ -190,13 +191,37 @@ def found_matches(probe: Rows, probe_floor: int, run: Rows, run_floor: int, boun
     return found
 
 
+def marked(probe: Rows, probe_floor: int, run: Rows, run_floor: int, bounds: list[int]):
+    """Which rows have a match, if every third is said to have one beforehand."""
+    flags = np.arange(len(probe)) % 3 == 0
+    mark_matched(
+        uints([h for h, _ in probe]),
+        ints([t for _, t in probe]),
+        probe_floor,
+        uints([h for h, _ in run]),
+        ints([t for _, t in run]),
+        run_floor,
+        *bounds,
+        flags,
+    )
+    return np.flatnonzero(flags).tolist()
+
+
+def assert_matched(*arguments: Any) -> None:
+    expected = matches_by_hand(*arguments)
+    assert found_matches(*arguments) == expected
+    assert marked(*arguments) == sorted(
+        {i for i, _ in expected} | {*range(0, len(arguments[0]), 3)}
+    )
+
+
 @examples(300)
 @given(RUNS, FLOORS, RUNS, FLOORS, BOUNDS)
 def test_match_ranges(
     probe: Rows, probe_floor: int, run: Rows, run_floor: int, bounds: list[int]
 ) -> None:
     arguments = probe, probe_floor, run, run_floor, bounds
-    assert found_matches(*arguments) == matches_by_hand(*arguments)
+    assert_matched(*arguments)
 
 
 @pytest.mark.slow
@@ -206,7 +231,7 @@ def test_match_ranges_at_length(
     probe: Rows, probe_floor: int, run: Rows, run_floor: int, bounds: list[int]
 ) -> None:
     arguments = probe, probe_floor, run, run_floor, bounds
-    assert found_matches(*arguments) == matches_by_hand(*arguments)
+    assert_matched(*arguments)
 
 
 @pytest.mark.parametrize("keys", [1, 40, 400])
@@ -218,7 +243,7 @@ def test_match_ranges_over_long_leaps(keys: int, sizes: tuple[int, int]) -> None
         for n in sizes
     )
     arguments = probe, 10, run, 20, [-7, 5]
-    assert found_matches(*arguments) == matches_by_hand(*arguments)
+    assert_matched(*arguments)
 
 
 RANGES = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 6)), max_size=12)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from skewless.arrays.compiled import kernel
-from skewless.arrays.types import Ints, UInts, frozen
+from skewless.arrays.types import Flags, Ints, UInts, frozen
 
 
 @kernel
@@ -45,6 +45,24 @@ def gallop_time(times: Ints, wanted: np.int64, begin: int, end: int) -> int:
 
 
 @kernel
+def next_group(probe_hashes: UInts, i: int, run_hashes: UInts, begin: int) -> tuple[int, int, int]:
+    """The first probing row from `i` on whose hash is stored, and where the stored rows of that
+    hash begin and end, from `begin` on. Leaps over whatever has no partner, on both sides."""
+    n, m = len(probe_hashes), len(run_hashes)
+    while i < n:
+        h = probe_hashes[i]
+        begin = gallop_hash(run_hashes, h, begin, m)
+        if begin == m:
+            break
+        if run_hashes[begin] == h:
+            if h == np.uint64(0xFFFFFFFFFFFFFFFF):
+                return i, begin, m
+            return i, begin, gallop_hash(run_hashes, h + np.uint64(1), begin, m)
+        i = gallop_hash(probe_hashes, run_hashes[begin], i, n)
+    return n, m, m
+
+
+@kernel
 def match_ranges(
     probe_hashes: UInts,
     probe_times: Ints,
@@ -61,37 +79,51 @@ def match_ranges(
     Both inputs are sorted by (hash, time): for the probing rows of one hash, both ends only move
     forward. Work follows the probing rows, not the stored ones.
     """
-    n, m = len(probe_hashes), len(run_hashes)
+    n = len(probe_hashes)
     first, last = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    pairs, group, group_end, low, high, i = 0, 0, 0, 0, 0, 0
-    known = False
-    previous = np.uint64(0)
+    pairs = 0
+    i, group, end = next_group(probe_hashes, 0, run_hashes, 0)
     while i < n:
-        h = probe_hashes[i]
-        if not known or h != previous:
-            known, previous = True, h
-            group = gallop_hash(run_hashes, h, group_end, m)
-            if group == m:
-                break
-            if run_hashes[group] != h:
-                # Leap over the probing rows that lie before the next stored hash.
-                group_end = group
-                i = gallop_hash(probe_hashes, run_hashes[group], i, n)
-                continue
-            group_end = m
-            if h != np.uint64(0xFFFFFFFFFFFFFFFF):
-                group_end = gallop_hash(run_hashes, h + np.uint64(1), group, m)
-            low = high = group
-        t = probe_times[i]
-        if t >= probe_floor and group < group_end:
-            low = gallop_time(
-                run_times, max(t + np.int64(lower), np.int64(run_floor)), low, group_end
-            )
-            high = gallop_time(run_times, t + upper + 1, max(low, high), group_end)
-            first[i], last[i] = low, high
-            pairs += high - low
-        i += 1
+        h, low, high = probe_hashes[i], group, group
+        while i < n and probe_hashes[i] == h:
+            t = probe_times[i]
+            if t >= probe_floor:
+                wanted = max(t + np.int64(lower), np.int64(run_floor))
+                low = gallop_time(run_times, wanted, low, end)
+                high = gallop_time(run_times, t + upper + 1, max(low, high), end)
+                first[i], last[i] = low, high
+                pairs += high - low
+            i += 1
+        i, group, end = next_group(probe_hashes, i, run_hashes, end)
     return first, last, pairs
+
+
+@kernel
+def mark_matched(
+    probe_hashes: UInts,
+    probe_times: Ints,
+    probe_floor: int,
+    run_hashes: UInts,
+    run_times: Ints,
+    run_floor: int,
+    lower: int,
+    upper: int,
+    found: Flags,
+) -> None:
+    """Flag the probing rows that have a stored row as `match_ranges` would find; those that are
+    flagged already are not looked for."""
+    n = len(probe_hashes)
+    i, group, end = next_group(probe_hashes, 0, run_hashes, 0)
+    while i < n:
+        h, low = probe_hashes[i], group
+        while i < n and probe_hashes[i] == h:
+            t = probe_times[i]
+            if not found[i] and t >= probe_floor:
+                wanted = max(t + np.int64(lower), np.int64(run_floor))
+                low = gallop_time(run_times, wanted, low, end)
+                found[i] = low < end and run_times[low] <= t + upper
+            i += 1
+        i, group, end = next_group(probe_hashes, i, run_hashes, end)
 
 
 @kernel

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from skewless.arrays.compiled import kernel
-from skewless.arrays.merging import gallop_hash, gallop_time
+from skewless.arrays.merging import gallop_time, next_group
 from skewless.arrays.types import Ints, UInts
 
 
@@ -22,32 +22,16 @@ def nearest_ranges(
     Both inputs are sorted by (hash, time): for the probing rows of one hash, all ends only move
     forward. Rows of one time are leapt over, so that it does not matter how many there are.
     """
-    n, m = len(probe_hashes), len(run_hashes)
+    n = len(probe_hashes)
     first, last = np.zeros(n, np.int64), np.zeros(n, np.int64)
-    group, group_end, i = 0, 0, 0
-    earlier, later, known_at, known_first = 0, 0, -1, 0
-    known = False
-    previous = np.uint64(0)
+    known_at, known_first = -1, 0
+    i, group, end = next_group(probe_hashes, 0, run_hashes, 0)
     while i < n:
-        h = probe_hashes[i]
-        if not known or h != previous:
-            known, previous = True, h
-            group = gallop_hash(run_hashes, h, group_end, m)
-            if group == m:
-                break
-            if run_hashes[group] != h:
-                # Leap over the probing rows that lie before the next stored hash.
-                group_end = group
-                i = gallop_hash(probe_hashes, run_hashes[group], i, n)
-                continue
-            group_end = m
-            if h != np.uint64(0xFFFFFFFFFFFFFFFF):
-                group_end = gallop_hash(run_hashes, h + np.uint64(1), group, m)
-            earlier = later = group
-        if group < group_end:
+        h, earlier, later = probe_hashes[i], group, group
+        while i < n and probe_hashes[i] == h:
             t, found = probe_times[i], -1
             if before >= 0:
-                earlier = gallop_time(run_times, t - gap + 1, earlier, group_end)
+                earlier = gallop_time(run_times, t - gap + 1, earlier, end)
                 p = earlier - 1
                 if p >= group and run_times[p] >= max(t - before, np.int64(run_floor)):
                     found = p
@@ -55,11 +39,12 @@ def nearest_ranges(
                         known_at, known_first = p, gallop_time(run_times, run_times[p], group, p)
                     first[i], last[i] = known_first, p + 1
             if after >= 0 and (found < 0 or run_times[found] < t):
-                later = gallop_time(run_times, max(t + gap, np.int64(run_floor)), later, group_end)
+                later = gallop_time(run_times, max(t + gap, np.int64(run_floor)), later, end)
                 q = later
-                nearer = q < group_end and run_times[q] <= t + after
+                nearer = q < end and run_times[q] <= t + after
                 if nearer and (found < 0 or run_times[q] - t < t - run_times[found]):
                     first[i] = q
-                    last[i] = gallop_time(run_times, run_times[q] + 1, q, group_end)
-        i += 1
+                    last[i] = gallop_time(run_times, run_times[q] + 1, q, end)
+            i += 1
+        i, group, end = next_group(probe_hashes, i, run_hashes, end)
     return first, last

@@ -20,6 +20,9 @@ Ints = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
+Flags = npt.NDArray[np.bool_]
+
+
 def frozen(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """A contiguous read-only view."""
     view = np.ascontiguousarray(array).view()

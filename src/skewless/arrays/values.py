@@ -16,9 +16,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from skewless.arrays.hashing import mix_bytes, mix_lists, mix_words
-from skewless.arrays.types import Floats, Ints, UInts, frozen
-
-Flags = npt.NDArray[np.bool_]
+from skewless.arrays.types import Flags, Floats, Ints, UInts, frozen
 
 NULL_WORD = np.uint64(0x5BD1E9955BD1E995)  # any word: what a null is folded in as
 

@@ -7,11 +7,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skewless.arrays.compiled import kernel
-from skewless.arrays.types import frozen
+from skewless.arrays.types import Flags, frozen
 
 Bytes = npt.NDArray[np.uint8]
 Offsets = npt.NDArray[np.int32]
-Flags = npt.NDArray[np.bool_]
 
 SHORT = 16
 

@@ -19,11 +19,11 @@ from skewless.arrays.nearest import nearest_ranges
 from skewless.arrays.ranking import greatest
 from skewless.arrays.runs import Run
 from skewless.arrays.sorting import sort_order
-from skewless.arrays.types import Ints, KeyColumn, UInts, frozen
+from skewless.arrays.types import Flags, Ints, KeyColumn, UInts, frozen
 from skewless.arrays.values import converted
 from skewless.operators.asof.spec import AsofSpec
 from skewless.operators.groups import by_changes
-from skewless.operators.two_way.comparing import Comparison, Flags
+from skewless.operators.two_way.comparing import Comparison
 
 NONE = -1
 PAIRS_PER_CHUNK = 1 << 16

@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays.runs import Run
-from skewless.arrays.types import SIDES
+from skewless.arrays.types import SIDES, Flags
 from skewless.engine.instance import Instance
 from skewless.operators.asof.partners import NONE, Partners
 from skewless.operators.asof.spec import AsofSpec
-from skewless.operators.two_way.comparing import Flags
 from skewless.operators.two_way.work import InstanceJoin, JoinPlan, JoinWork
 from skewless.placement.units import WorkUnit
 

@@ -15,10 +15,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from skewless.arrays.merging import expand_ranges
-from skewless.arrays.types import Ints, frozen
+from skewless.arrays.types import Flags, Ints, frozen
 from skewless.errors import DataError
 from skewless.operators.similarity.points import (
-    Flags,
     Matrix,
     Points,
     Sets,

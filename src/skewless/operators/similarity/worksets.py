@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from skewless.arrays.types import Floats, Ints, UInts
+from skewless.arrays.types import Flags, Floats, Ints, UInts
 from skewless.operators.similarity.points import Points, concat, take
 from skewless.operators.similarity.points_file import read_points, write_points
 from skewless.state.blobs import BlobInfo
@@ -24,8 +24,6 @@ from skewless.state.files import Folder
 WORKSETS = "worksets"
 NEVER_US = int(np.iinfo(np.int64).min)
 BOUNDLESS = np.uint64(0)
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

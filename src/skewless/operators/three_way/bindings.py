@@ -6,19 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skewless.arrays import keys
 from skewless.arrays.merging import expand_ranges, match_ranges
 from skewless.arrays.sorting import sort_order
-from skewless.arrays.types import FAR_US, Ints, UInts, frozen
+from skewless.arrays.types import FAR_US, Flags, Ints, UInts, frozen
 from skewless.operators.three_way.portions import WHOLE, Share, counted, cut
 from skewless.operators.three_way.spec import Edge, ThreeSpec
 from skewless.operators.three_way.tally import Tally
 from skewless.placement.units import slot_bounds
-
-Flags = npt.NDArray[np.bool_]
 
 PAIRS_PER_CHUNK = 1 << 16
 ROWS_TOGETHER = 1 << 15  # small results are put together before they probe again

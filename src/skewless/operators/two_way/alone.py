@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from skewless.arrays.runs import Run, bounds, select
-from skewless.arrays.types import Side
+from skewless.arrays.runs import EMPTY, Run, bounds
+from skewless.arrays.types import FAR_US, Flags, Ints, Side
 from skewless.arrays.values import converted
 from skewless.engine.operator import RunRef
 from skewless.operators.pair import JoinSpec, keyless
-from skewless.operators.two_way.comparing import Comparison, Flags
+from skewless.operators.two_way.comparing import Comparison
 from skewless.operators.two_way.lookup import Lookup
 from skewless.placement.units import WorkUnit
 from skewless.state.segments import Rows, SegmentInfo
@@ -75,16 +75,16 @@ class RowsAlone:
 
     def due(self, side: Side) -> Iterator[Run]:
         """Rows of a side that are decided about, of those that fall to this instance."""
-        for due in self._due(side):
-            mine = self._dealt(side, due)
+        for run, until_us in self._due(side):
+            mine = self._dealt(side, run, until_us)
             if len(mine):
                 yield mine
 
     def due_keyless(self, side: Side) -> Iterator[Run]:
         """The same of rows without a key."""
         number, instances = self.share
-        for due in self._due(keyless(side)):
-            yield due.take(np.arange(number, len(due), instances))
+        for run, until_us in self._due(keyless(side)):
+            yield run.take(_between(run.times, run.floor_us, until_us)[number::instances])
 
     def others(self, other: Side) -> list[Run]:
         """All stored rows that rows of the other side may meet."""
@@ -97,7 +97,7 @@ class RowsAlone:
         others, older = self.others(lookup.other), stored.partners(stored.old_of(lookup.other))
         probers = [stored.probes(r) for r in stored.new if r.segment.side == lookup.other]
         for segment in stored.new_of(side):
-            mine = self._dealt(side, _from_on(stored.run(segment, segment.floor_us)))
+            mine = self._dealt(side, stored.run(segment, segment.floor_us))
             yield self._told(side, mine, lookup.has_partner(mine, others))
         for segment in stored.old_of(side):
             mine = self._dealt(side, stored.run(segment, stored.keep_after_us(side)))
@@ -110,33 +110,31 @@ class RowsAlone:
         self.asked(side, run, told)
         return run.keep(told)
 
-    def _due(self, side: str) -> Iterator[Run]:
-        """Rows that are decided about: older ones whose time has come, and new ones whose time was
-        over when they came."""
+    def _due(self, side: str) -> Iterator[tuple[Run, int]]:
+        """Where rows lie that are decided about, which are those from the run's floor on and before
+        a time: older ones whose time has come, and new ones whose time was over when they came."""
         begin, end = self.decided_us[side.removesuffix(keyless(""))]
         for segment in self.stored.old_of(side):
             if segment.time_min_us < end and segment.time_max_us >= begin:
-                yield _between(self.stored.run(segment, begin), end)
+                yield self.stored.run(segment, begin), end
         for segment in self.stored.new_of(side):
-            yield _between(self.stored.run(segment, segment.floor_us), end)
+            yield self.stored.run(segment, segment.floor_us), end
 
-    def _dealt(self, side: Side, run: Run) -> Run:
-        """What falls to this instance."""
-        ranges = []
-        for unit in self.units:
+    def _dealt(self, side: Side, run: Run, until_us: int = FAR_US) -> Run:
+        """What falls to this instance of the rows from the run's floor on and before a time."""
+        mine = []
+        for unit in sorted(self.units, key=lambda unit: unit.hash_min):
             cut = unit.cut(side)
             if cut is not None:
                 begin, end = bounds(run.hashes, unit.hash_min, unit.hash_max)
-                ranges.append(range(begin + cut.part, end, cut.parts))
-        return select(run, ranges)
+                due = begin + _between(run.times[begin:end], run.floor_us, until_us)
+                mine.append(due[cut.part :: cut.parts])
+        return run.take(np.concatenate([EMPTY, *mine]))
 
 
-def _from_on(run: Run) -> Run:
-    return run.keep(run.times >= run.floor_us)
-
-
-def _between(run: Run, end_us: int) -> Run:
-    return run.keep((run.times >= run.floor_us) & (run.times < end_us))
+def _between(times: Ints, since_us: int, until_us: int) -> Ints:
+    """Positions of the rows from one time on and before another."""
+    return np.flatnonzero((times >= since_us) & (times < until_us))
 
 
 def emitted(spec: JoinSpec, side: Side, run: Run, schema: pa.Schema) -> pa.RecordBatch:

@@ -7,15 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from skewless.arrays import keys
 from skewless.arrays.runs import Run
-from skewless.arrays.types import Ints, Side
+from skewless.arrays.types import Flags, Ints, Side
 from skewless.operators.pair import JoinSpec
-
-Flags = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

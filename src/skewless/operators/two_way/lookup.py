@@ -12,12 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from skewless.arrays import keys
-from skewless.arrays.merging import pairs_in_ranges
+from skewless.arrays.merging import mark_matched, pairs_in_ranges
 from skewless.arrays.runs import Run
 from skewless.arrays.sorting import sort_order
-from skewless.arrays.types import Ints, Side, SideSpec, frozen, other_side
+from skewless.arrays.types import Flags, Ints, Side, SideSpec, frozen, other_side
 from skewless.operators.pair import JoinSpec
-from skewless.operators.two_way.comparing import Comparison, Flags
+from skewless.operators.two_way.comparing import Comparison
 from skewless.operators.two_way.ranges import partner_ranges
 
 PAIRS_PER_CHUNK = 1 << 16
@@ -40,10 +40,26 @@ class Lookup:
         """Which rows have a partner in some runs of the other side."""
         found = np.zeros(len(rows), np.bool_)
         for run in others:
+            if self.compare.exact and len(self.spec.epochs) == 1:
+                self._mark(rows, run, found)
+                continue
             asking = np.flatnonzero(~found)
             if len(asking) and len(run):
                 found[asking] = self._in_run(rows.take(asking), run)
         return found
+
+    def _mark(self, rows: Run, run: Run, found: Flags) -> None:
+        """Where every candidate is a partner, the first one will do, and none is written down."""
+        mark_matched(
+            frozen(rows.hashes),
+            frozen(rows.times),
+            rows.floor_us,
+            frozen(run.hashes),
+            frozen(run.times),
+            run.floor_us,
+            *self.spec.partner_bounds(self.side),
+            found,
+        )
 
     def _in_run(self, rows: Run, run: Run) -> Flags:
         found = np.zeros(len(rows), np.bool_)

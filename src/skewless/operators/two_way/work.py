@@ -24,14 +24,14 @@ from skewless.arrays import keys
 from skewless.arrays.counting import count_rows
 from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select
-from skewless.arrays.types import SIDES, Ints, Side, UInts, frozen, other_side
+from skewless.arrays.types import SIDES, Flags, Ints, Side, UInts, frozen, other_side
 from skewless.arrays.values import converted
 from skewless.engine.instance import Instance
 from skewless.engine.operator import RunRef
 from skewless.engine.report import InstanceLoad
 from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.alone import RowsAlone, StoredRows, emitted
-from skewless.operators.two_way.comparing import Comparison, Flags
+from skewless.operators.two_way.comparing import Comparison
 from skewless.operators.two_way.meter import Meter
 from skewless.operators.two_way.ranges import partner_ranges
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit

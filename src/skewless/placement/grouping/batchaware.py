@@ -9,6 +9,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from skewless.arrays.types import Flags
 from skewless.errors import ArgumentError
 from skewless.placement.grouping.base import (
     Grouper,
@@ -25,8 +26,6 @@ from skewless.placement.grouping.hash_table import FREE, capacity_for, place_of
 from skewless.placement.grouping.hashing import choice, home, home_of, salts
 from skewless.placement.grouping.heavy_keys import heavy_keys
 from skewless.placement.grouping.shares import divide, level_room
-
-Flags = npt.NDArray[np.bool_]
 
 _kernel = numba.njit(cache=True, nogil=True)
 

@@ -9,12 +9,12 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from skewless.arrays.types import Flags
 from skewless.placement.grouping.base import Ints, State, Targets, UInts, between, within
 from skewless.placement.grouping.hashing import choice, home, mix, salts
 from skewless.placement.grouping.spacesaving import Counters, HotKeyGrouping, observe
 
 Floats = npt.NDArray[np.float64]
-Flags = npt.NDArray[np.bool_]
 
 _kernel = numba.njit(cache=True, nogil=True)
 

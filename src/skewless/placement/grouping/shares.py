@@ -12,8 +12,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
+from skewless.arrays.types import Flags
+
 Ints = npt.NDArray[np.int64]
-Flags = npt.NDArray[np.bool_]
 
 _kernel = numba.njit(cache=True, nogil=True)
 
