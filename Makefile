@@ -23,8 +23,8 @@ demo: setup ## join two skewed streams and show what happened
 test: setup ## run the tests, all but the slow ones
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-slow: setup ## run the slow tests
-	@$(PYTHON) -m pytest -m slow
+test-slow: setup ## run all tests, slow ones too, on all their examples
+	@SKEWLESS_EXAMPLES=all $(PYTHON) -m pytest -m "slow or not slow"
 
 lint: venv ## check format, style and types
 	@$(PYTHON) -m ruff format --check

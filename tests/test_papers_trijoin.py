@@ -100,6 +100,7 @@ def test_waiting_for_the_batch_and_for_a_second_signal() -> None:
     assert with_two_signals(TREES) == 50 + 17 + 100 - 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [CHAIN, CYCLE])
 def test_a_measured_run_keeps_its_clock(shape: str) -> None:
     case = replace(SMALL, shape=shape, window=300, batch_rows=150, data=Rides(order=3), warmup=2)

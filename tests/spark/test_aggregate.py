@@ -100,7 +100,7 @@ WINDOWS: dict[str, tuple[str, Any, tuple[str, ...]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "window", "in_spark"), WINDOWS.values(), ids=WINDOWS.keys())
 def test_append_equals_sparks_own(
     spark: SparkSession,
@@ -223,7 +223,7 @@ def hot_batch(number: int) -> list[tuple[int, float]]:
     return [*rows, (3, -100.0)] if number == 1 else rows
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("grouping", [sk.BatchAware(), sk.KeyGrouping()], ids=repr)
 def test_history(spark: SparkSession, tmp_path: Path, grouping: sk.BatchAware) -> None:
     source = file_stream(tmp_path / "in", [table(hot_batch(n)) for n in range(3)])

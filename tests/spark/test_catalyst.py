@@ -61,7 +61,7 @@ def differences(oracle: Oracle, sqls: list[str]) -> tuple[int, list[str]]:
     return count, found
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_some_cases_are_as_in_spark(oracle: Oracle) -> None:
     count, found = differences(oracle, CASES[::17])
     assert found == []
@@ -84,7 +84,7 @@ def test_cases_are_as_in_generated_code(oracle: Oracle) -> None:
         assert differences(oracle, CASES)[1] == []
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 def test_some_random_expressions_are_as_in_spark(oracle: Oracle) -> None:
     random = Random(14)
     count, found = differences(oracle, [random_expression(random) for _ in range(50)])
@@ -134,7 +134,7 @@ OPTIMIZED = [
 ]
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("condition", OPTIMIZED)
 def test_optimized_conditions_are_as_in_spark(spark: SparkSession, condition: str) -> None:
     oracle = Oracle(spark, nasty_table())

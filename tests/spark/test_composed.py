@@ -144,6 +144,7 @@ def test_late_rows_are_counted_where_they_come_in(
     assert late == {name: whose[name] for name in late}
 
 
+@pytest.mark.slow
 def test_nothing_is_late_above(spark: SparkSession, tmp_path: Path) -> None:
     """An operator that only takes results drops nothing, however late rows are below."""
     kit = JOIN_AGGREGATE
@@ -178,6 +179,7 @@ def check(
     assert_same(read_parquet(kit.run_all(spark, folder, "Hash")), expected)
 
 
+@pytest.mark.slow
 def test_aggregate_takes_rows_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
     """No step in between: rows never see the JVM. The time is that of the other side."""
 
@@ -232,6 +234,7 @@ def test_results_on_both_sides(spark: SparkSession, tmp_path: Path) -> None:
     check(spark, tmp_path, build, asks, more_than=10)
 
 
+@pytest.mark.slow
 def test_a_condition_that_nothing_meets(spark: SparkSession, tmp_path: Path) -> None:
     """Spark then does not run what is below; but that has something to remember. The condition is
     no part of the state, and may be another one after a restart."""

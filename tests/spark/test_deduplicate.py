@@ -126,7 +126,7 @@ def test_spark_finds_the_same(spark: SparkSession, tmp_path: Path) -> None:
     assert_same(read_parquet(out), expected)
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.usefixtures("early_compaction")
 @pytest.mark.parametrize("by", [(), ("word",), ("number",), ("word", "number")], ids=" ".join)
 def test_keys(spark: SparkSession, tmp_path: Path, by: tuple[str, ...]) -> None:
@@ -166,6 +166,7 @@ def test_colliding_keys(
     assert_same(read_parquet(out), expected_of(stream, "word", "number"))
 
 
+@pytest.mark.slow
 def test_a_hot_key(spark: SparkSession, tmp_path: Path) -> None:
     """Almost all rows are of one key, and it is no more work than others."""
     batches = [

@@ -68,6 +68,7 @@ def test_a_missing_interpreter_is_refused(
         joined(a_table(spark)).dataframe()
 
 
+@pytest.mark.slow
 def test_another_interpreter_with_the_package_will_do(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ def native(left: DataFrame, right: DataFrame, extra: str) -> DataFrame:
     return both.select("l.k", "at", "a", "seen", "b")
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("banded", [False, True])
 def test_spark_joins_the_same(spark: SparkSession, tmp_path: Path, banded: bool) -> None:
     left, right = keyed_pair(tmp_path, batches=3, rows=60, keys=5)
