@@ -53,7 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
 # Parts of a package that know no other part of it but these.
 SHARED = {
     "operators": {"join_type", "epochs", "pair", "pair_condition", "ingesting", "groups"},
-    "placement": {"strategy", "units", "figures", "places"},
+    "placement": {"strategy", "units", "figures", "places", "prices"},
 }
 # An asof join is a two-way join that keeps one pair of each left row.
 BUILT_ON = {"operators.asof": {"two_way"}}

@@ -9,7 +9,14 @@ from statistics import median
 from typing import Any
 
 from skewless.engine.loss import late_needed_us, loss_text, put_together
-from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, OperatorReport
+from skewless.engine.report import (
+    BatchReport,
+    InstanceLoad,
+    KeyShare,
+    OperatorReport,
+    busiest_over_mean,
+    loads_ms,
+)
 
 # Counters of what lies in the state after a batch: the latest says all.
 IN_STATE = frozenset({"intermediates"})
@@ -18,7 +25,7 @@ IN_STATE = frozenset({"intermediates"})
 @dataclass(frozen=True, kw_only=True)
 class OperatorTotals:
     """Sums over batches of one operator. `heavy_keys` counts a key where it was among the heaviest
-    of a batch, so its share is never given too high. `busiest_over_mean` is of the time summed by
+    of a batch, so its share is never given too high. `busiest_over_mean` is of the work summed by
     instance."""
 
     batches: int
@@ -53,8 +60,7 @@ class OperatorTotals:
 
     @property
     def busiest_over_mean(self) -> float:
-        times = [load.time_ms for load in self.instances]
-        return max(times) * len(times) / sum(times) if sum(times) > 0 else 1.0
+        return busiest_over_mean(loads_ms(self.instances))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +93,13 @@ class Totals(OperatorTotals):
             "median_rows_per_second": round(self.median_rows_per_second, 1),
             "busiest_over_mean": round(self.busiest_over_mean, 4),
             "instances": [
-                {"instance": i.instance, "rows": i.rows, "pairs": i.pairs, "time_ms": i.time_ms}
+                {
+                    "instance": i.instance,
+                    "rows": i.rows,
+                    "pairs": i.pairs,
+                    "work_ms": i.work_ms,
+                    "time_ms": i.time_ms,
+                }
                 for i in self.instances
             ],
             "heavy_keys": [{"value": k.value, "share": k.share} for k in self.heavy_keys],

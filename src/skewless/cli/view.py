@@ -15,7 +15,7 @@ from rich.text import Text
 
 from skewless.cli.totals import Totals, speed
 from skewless.cli.units import count, duration, percent, short
-from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, busiest_over_mean, loads_ms
 
 TICKS = "▁▂▃▄▅▆▇█"
 KEYS_SHOWN = 8
@@ -78,17 +78,18 @@ def batches_table(reports: Sequence[BatchReport], labels: Labels) -> Table:
 
 
 def load_table(loads: Sequence[InstanceLoad]) -> Table:
-    """A bar per instance, by the time it worked; the colour tells how far it is above the mean."""
+    """A bar per instance, by its counted work; the colour tells how far it is above the mean."""
     table = _bars("", "time", "rows", "pairs")
-    mean = sum(x.time_ms for x in loads) / len(loads) if loads else 0
-    most = max((x.time_ms for x in loads), default=0)
+    work = dict(zip((x.instance for x in loads), loads_ms(loads), strict=True))
+    mean = sum(work.values()) / len(work) if work else 0
+    most = max(work.values(), default=0)
     # When there are too many to show, the busiest ones are what one wants to see.
-    chosen = sorted(loads, key=lambda x: -x.time_ms)[:INSTANCES_SHOWN]
+    chosen = sorted(loads, key=lambda x: -work[x.instance])[:INSTANCES_SHOWN]
     for load in sorted(chosen, key=lambda x: x.instance):
-        style = balance_style(load.time_ms / mean if mean else 1)
+        style = balance_style(work[load.instance] / mean if mean else 1)
         table.add_row(
             str(load.instance),
-            Bar(most or 1, 0, load.time_ms, color=style),
+            Bar(most or 1, 0, work[load.instance], color=style),
             duration(load.time_ms),
             short(load.rows),
             short(load.pairs),
@@ -135,8 +136,7 @@ def side_by_side(
     loads: Sequence[InstanceLoad], keys: Sequence[KeyShare], labels: Labels, title: str = ""
 ) -> Table:
     """Load per instance next to the heaviest keys. `title` says of what."""
-    times = [x.time_ms for x in loads]
-    ratio = max(times) * len(times) / sum(times) if sum(times) > 0 else 1.0
+    ratio = busiest_over_mean(loads_ms(loads))
     verdict = Text.assemble("busiest/mean ", (f"{ratio:.2f}", f"bold {balance_style(ratio)}"))
     grid = Table.grid(expand=True, padding=(0, 1))
     grid.add_column(ratio=1)

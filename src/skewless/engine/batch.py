@@ -96,7 +96,8 @@ class BatchWork(Generic[Rows]):
             batch.steps.append(step)
             if step.emits:
                 return task
-            batch.reports.append(_of_all(task, self._executor.reports(task)))
+            reports = _of_all(task, self._executor.reports(task))
+            batch.reports.append(self._query.priced(task, reports))
             self.phases.lap(self._phase(node, step.name))
             step = coordinator.next(batch)
         return None
@@ -108,7 +109,7 @@ class BatchWork(Generic[Rows]):
         if task.step.must_finish and None in reports:
             self._executor.drain(self._executor.rows(task, node))
             reports = self._query.reports(task)
-        self.batches[node.name].reports.append(reports)
+        self.batches[node.name].reports.append(self._query.priced(task, reports))
 
     def _phase(self, node: Node, step: str) -> str:
         alone = len(self._query.pipeline.nodes) == 1

@@ -22,8 +22,7 @@ from skewless.state.segments import Rows, SegmentInfo, write_segment
 
 
 class Clock:
-    """Processor time of this thread, by what it is spent on: not that of whoever takes the rows,
-    nor that of other processes."""
+    """Processor time of this thread, by what it is spent on; not that of other processes."""
 
     def __init__(self) -> None:
         self.spent_s: dict[str, float] = {}
@@ -69,6 +68,7 @@ class Instance:
     detail: dict[str, Any] = field(default_factory=dict)
     written: list[SegmentInfo] = field(default_factory=list)
     lateness: list[dict[str, int]] = field(default_factory=list)
+    bytes_out: int = 0
 
     def note_late(self, times: Ints, floor_us: int) -> None:
         """Take note of those rows, by their times, that came too late."""
@@ -141,10 +141,9 @@ class StepTask:
         emitted, clock = 0, instance.clock
         clock.start()
         for rows in self.step.work(instance):
-            clock.stop()
             emitted += rows.num_rows
-            yield rows
-            clock.start()
+            instance.bytes_out += rows.nbytes
+            yield rows  # whoever takes them does so in this thread, and that is work as well
         clock.stop()
         failpoints.hit("instance.worked", self.root, self.batch_id)
         return emitted
@@ -159,9 +158,13 @@ class StepTask:
         CACHE.keep_only(instance.folder, {s.name for s in self.step.reads}, instance.scope)
         lateness = put_together(instance.lateness)
         late = sum(lateness.values())
-        load = replace(instance.load, instance=instance.number, late=late)
-        if not load.time_ms:
-            load = replace(load, time_ms=instance.clock.spent_ms())
+        load = replace(
+            instance.load,
+            instance=instance.number,
+            late=late,
+            bytes_out=instance.bytes_out,
+            time_ms=instance.clock.spent_ms(),
+        )
         return InstanceReport(
             load, emitted, tuple(instance.written), tuple(compacted), instance.detail, lateness
         )

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import logging
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from skewless import failpoints
+from skewless.engine.counted import MaybeReport, WorkPrices
 from skewless.engine.instance import StepTask
 from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
@@ -50,6 +52,7 @@ class Query:
         self._is_recorded = True
         self.coordinators: dict[str, Coordinator] = {}
         self._losses = LossLog()
+        self._prices: defaultdict[tuple[str, str], WorkPrices] = defaultdict(WorkPrices)
         self.is_open = False
 
     def open(self) -> None:
@@ -176,6 +179,10 @@ class Query:
             except FileNotFoundError:
                 found.append(None)
         return found
+
+    def priced(self, task: StepTask, reports: Sequence[MaybeReport]) -> list[MaybeReport]:
+        """The reports of a step, with what the counted work comes to."""
+        return self._prices[task.operator, task.step.name].priced(reports)
 
     def commit(
         self,

@@ -27,7 +27,7 @@ from skewless.engine.operator import (
     Step,
 )
 from skewless.engine.operator import Work as InstanceWork
-from skewless.engine.report import InstanceLoad, InstanceReport
+from skewless.engine.report import InstanceLoad, InstanceReport, loads_ms
 from skewless.errors import ArgumentError
 from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.changes import EARLIER, adopt, earlier_epochs, without_past
@@ -156,7 +156,7 @@ class JoinCoordinator(Coordinator):
             for i, report in enumerate(batch.reports[-1])
         ]
         load = load_report(batch.batch_id, table, reports)
-        judged = self._verdict(load)
+        judged = self._verdict(load, loads_ms([report.load for report in reports]))
         decisions = self._observe(load, reports) if batch.is_complete else ()
         placement = self.placing.placement
         self._decided_us = {s: until for s, (_, until) in self._deciding_us(batch).items()}
@@ -182,10 +182,10 @@ class JoinCoordinator(Coordinator):
             key_figures=load.key_figures,
         )
 
-    def _verdict(self, load: LoadReport) -> str:
+    def _verdict(self, load: LoadReport, work_ms: Sequence[float]) -> str:
         placement = self.placing.placement
         isolated = {} if placement is None else placement.isolated_by_hash
-        return verdict(load, np.array(load.instance_ms), isolated)
+        return verdict(load, np.array(work_ms), isolated)
 
     def _observe(self, load: LoadReport, reports: Sequence[InstanceReport]) -> Sequence[Decision]:
         def each(name: str) -> Floats:

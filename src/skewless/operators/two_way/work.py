@@ -114,7 +114,6 @@ class InstanceJoin:
             rows=tally.rows,
             pairs=tally.pairs,
             matches=tally.matches,
-            time_ms=self._clock.spent_ms(),
             isolated_rows=tally.isolated_rows,
             isolated_pairs=tally.isolated_pairs,
             isolated_ms=self._clock.spent_ms("isolated"),

@@ -17,10 +17,9 @@ from skewless.placement.balancing.moving import PROBES_PER_ROW_MOVED, MovePrices
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import Figures, LoadReport, WatchedKey, Work
 from skewless.placement.places import IsolatedKey, Placement
+from skewless.placement.prices import Prices
 
-ROW_MS, PAIR_MS = 1e-4, 2e-5  # before anything was measured
-MEMORY = 0.8  # of the fit, from batch to batch
-TRUST = 1e-3  # in what is assumed beside what is measured
+ROW_MS, PAIR_MS = ASSUMED = (1e-4, 2e-5)  # before anything was measured
 
 
 class Monitor:
@@ -31,7 +30,7 @@ class Monitor:
         self.pinned = pinned
         self._window, self._apart = window, apart
         self._reports: deque[LoadReport] = deque(maxlen=max(window, apart))
-        self._prices, self._own_prices = _Prices(), _Prices()
+        self._prices, self._own_prices = Prices(ASSUMED), Prices(ASSUMED)
         self._moves = MovePrices()
         self._moved: int | None = None
         self._rent_ms = 0.0
@@ -51,14 +50,14 @@ class Monitor:
 
     def _moved_row_ms(self) -> float:
         known = self._moves.known
-        return self._moves.row_ms if known else PROBES_PER_ROW_MOVED * self._prices.now[0]
+        return self._moves.row_ms if known else PROBES_PER_ROW_MOVED * float(self._prices.now[0])
 
     def add(self, report: LoadReport, work: Work, own: Work | None = None) -> None:
         """A batch: its figures, and what the instances did, for the prices; and apart from it what
         they did for keys with places of their own, which may cost less or more per row."""
-        self._prices.learn(work)
+        _learn(self._prices, work)
         if own is not None:
-            self._own_prices.learn(own)
+            _learn(self._own_prices, own)
         if self._moved is not None and report.stopped_ms > 0:
             self._moves.learn(self._moved, report.stopped_ms)
         self._moved = None
@@ -87,7 +86,7 @@ class Monitor:
             places = [at[key.hash] for key in report.keys]
             for name, values in report.key_figures.arrays().items():
                 np.add.at(getattr(of_keys, name), places, values * share)
-        row_ms, pair_ms = self._prices.now
+        row_ms, pair_ms = self._prices.now.tolist()
         apart = np.array([key.isolated for key in keys], np.bool_) & self._own_prices.known
         return View(
             batch_id=reports[-1].batch_id,
@@ -106,6 +105,10 @@ class Monitor:
             pause_ms=self._moves.pause_ms,
             rent_ms=self._rent_ms,
         )
+
+
+def _learn(prices: Prices, work: Work) -> None:
+    prices.learn(np.stack([work.rows, work.pairs], axis=1), work.ms)
 
 
 def _told(key: WatchedKey, *, isolated: bool) -> WatchedKey:
@@ -132,34 +135,3 @@ def _priced(figures: Figures, row_ms: float | Floats, pair_ms: float | Floats) -
         time_left_ms=row_ms * figures.probing_left + pair_ms * figures.pairs_left,
         time_right_ms=row_ms * figures.probing_right + pair_ms * figures.pairs_right,
     )
-
-
-class _Prices:
-    """Least squares over the instances of all batches, the recent ones counting most; leaning on
-    what was assumed as far as the measurements do not tell rows and pairs apart."""
-
-    def __init__(self) -> None:
-        self._products = np.zeros((2, 2))
-        self._times = np.zeros(2)
-        self._warm = False
-        self.known = False
-        self.now = (ROW_MS, PAIR_MS)
-
-    def learn(self, work: Work) -> None:
-        if not work.ms.sum() > 0:
-            return
-        if not self._warm:  # the first batch pays for compiling and loading
-            self._warm = True
-            return
-        # No constant: once the load is even, a constant alone would explain it, and nothing could
-        # be learned any more.
-        done = np.stack([work.rows, work.pairs], axis=1)
-        self._products = MEMORY * self._products + done.T @ done
-        self._times = MEMORY * self._times + done.T @ work.ms
-        assumed = np.array([ROW_MS, PAIR_MS])
-        # Scaled so that the assumption explains the whole time at least as a ratio.
-        scale = float(self._times.sum() / max((self._products @ assumed).sum(), 1e-30))
-        lean = TRUST * np.diag(np.diag(self._products) + 1e-12)
-        found = np.linalg.solve(self._products + lean, self._times + lean @ (assumed * scale))
-        found = np.maximum(found, assumed * scale * 0.01)
-        self.now, self.known = (float(found[0]), float(found[1])), True

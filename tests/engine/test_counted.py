@@ -1,0 +1,78 @@
+"""Load is told by counted work at fitted prices, whatever the clock says of one batch."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from skewless.engine.counted import WorkPrices
+from skewless.engine.report import (
+    InstanceLoad,
+    InstanceReport,
+    OperatorReport,
+    busiest_over_mean,
+    loads_ms,
+)
+
+TRUE_MS = {"rows": 3e-4, "pairs": 1e-5, "matches": 2e-5, "bytes_out": 1e-6}
+
+
+def report_of(load: InstanceLoad) -> InstanceReport:
+    return InstanceReport(load)
+
+
+def some_loads(rng: np.random.Generator, instances: int, noise: float) -> list[InstanceLoad]:
+    """Instances whose work differs, and whose clocks are off."""
+    loads = []
+    for i in range(instances):
+        counts = {
+            "rows": int(rng.integers(1_000, 9_000)),
+            "pairs": int(rng.integers(10_000, 900_000)),
+            "matches": int(rng.integers(0, 100_000)),
+            "bytes_out": int(rng.integers(0, 10_000_000)),
+        }
+        ms = sum(TRUE_MS[name] * count for name, count in counts.items())
+        loads.append(InstanceLoad(i, **counts, time_ms=ms * rng.uniform(1 - noise, 1 + noise)))
+    return loads
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.5])
+def test_prices_are_found(noise: float) -> None:
+    rng, prices = np.random.default_rng(7), WorkPrices()
+    for _ in range(60):
+        told = prices.priced([report_of(load) for load in some_loads(rng, 16, noise)])
+    for load in (report.load for report in told):
+        meant = sum(price * getattr(load, name) for name, price in TRUE_MS.items())
+        assert load.work_ms == pytest.approx(meant, rel=0.02 if not noise else 0.25)
+
+
+def test_even_work_is_told_as_even_whatever_was_measured() -> None:
+    rng, prices = np.random.default_rng(8), WorkPrices()
+    for _ in range(20):
+        times = rng.uniform(5, 40, 8)
+        loads = [InstanceLoad(i, rows=2_000, pairs=9_000, time_ms=ms) for i, ms in enumerate(times)]
+        told = tuple(r.load for r in prices.priced([report_of(load) for load in loads]))
+        report = OperatorReport(name="join", instances=told)
+        assert report.busiest_over_mean == pytest.approx(1.0, abs=1e-3)
+        assert report.measured_over_mean == pytest.approx(max(times) / np.mean(times))
+
+
+def test_uneven_work_is_told_as_uneven() -> None:
+    prices = WorkPrices()
+    for _ in range(3):
+        loads = [InstanceLoad(i, rows=100 * (i + 1), time_ms=10.0) for i in range(2)]
+        told = [r.load for r in prices.priced([report_of(load) for load in loads])]
+        assert busiest_over_mean(loads_ms(told)) == pytest.approx(4 / 3, abs=1e-2)
+
+
+def test_who_did_not_work_is_left_out() -> None:
+    working = report_of(InstanceLoad(1, rows=5, time_ms=1.0))
+    first, second = WorkPrices().priced([None, working])
+    assert first is None
+    assert second is not None and second.load.work_ms > 0
+    assert WorkPrices().priced([]) == []
+
+
+def test_reports_of_earlier_versions_are_judged_by_their_time() -> None:
+    loads = (InstanceLoad(0, rows=5, time_ms=30.0), InstanceLoad(1, rows=5, time_ms=10.0))
+    assert OperatorReport(name="join", instances=loads).busiest_over_mean == 1.5
