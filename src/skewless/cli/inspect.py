@@ -222,5 +222,6 @@ def verdict(reports: Sequence[BatchReport]) -> str:
     changes = f" ({count(accepted)} change{'s' * (accepted > 1)})" if accepted else ""
     totals = total(reports)
     over_all = f"{totals.busiest_over_mean:.2f} over all shown{changes}"
-    said = f"{reports[-1].verdict}; {over_all}" if reports[-1].verdict else over_all
+    idle = [f"{name} is idle" for name in reports[-1].idle]
+    said = "; ".join(filter(None, [reports[-1].verdict, over_all, *idle]))
     return f"{said}. Rows are lost: {totals.loss}" if totals.loss else said

@@ -65,6 +65,7 @@ class BatchWork(Generic[Rows]):
 
     def up_to_results(self) -> Rows:
         """Everything up to the rows of the last operator."""
+        self._query.note_moment(self._batch_id)
         arrivals = self._executor.arrivals()
         self.phases.lap("ingest")
         failpoints.hit("arrivals.collected", self._query.root, self._batch_id)

@@ -10,7 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from skewless import failpoints
+from skewless.engine.ahead import FarAheadLog
+from skewless.engine.clock import BatchClock
 from skewless.engine.counted import MaybeReport, WorkPrices
+from skewless.engine.idleness import idle_inputs, last_heard_us
 from skewless.engine.instance import StepTask
 from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
@@ -51,8 +54,10 @@ class Query:
         self._notes: Mapping[str, tuple[str, ...]] = {}  # what has changed, until it is reported
         self._is_recorded = True
         self.coordinators: dict[str, Coordinator] = {}
-        self._losses = LossLog()
         self._prices: defaultdict[tuple[str, str], WorkPrices] = defaultdict(WorkPrices)
+        self._losses, self._far_ahead = LossLog(), FarAheadLog()
+        self.clock = BatchClock(self.folder)
+        self._moment_us: int | None = None
         self.is_open = False
 
     def open(self) -> None:
@@ -124,6 +129,11 @@ class Query:
             )
         return batch_id <= self.last.batch_id
 
+    def note_moment(self, batch_id: int) -> None:
+        """Write down when a batch began, before its rows are taken in, if anything goes by it."""
+        if self.pipeline.goes_by_clock:
+            self._moment_us = self.clock.moment_us(batch_id)
+
     def begin(
         self,
         node: Node,
@@ -134,30 +144,41 @@ class Query:
         is_last: bool = False,
     ) -> Batch:
         """A batch of one operator, now that its rows have arrived and those below are planned."""
-        for i in node.operator.inputs:
+        for i, feed in node.fed():
             _refuse_null_times(i, arrivals)
+            if feed.stream is not None and feed.rules.max_ahead_us is None and not is_last:
+                self._far_ahead.watch(node.name, i, arrivals, self.clock.now_us())
         state = self._state(node)
         before = NEVER_US if state is None else state.watermark_us
         seen: Mapping[str, int | None] = {} if state is None else state.time_max_us
         latest = _latest(node, seen, arrivals)
+        before_us = {} if state is None else state.heard_us
+        heard = last_heard_us(node, before_us, arrivals, self._moment_us)
+        idle = idle_inputs(node, heard, self._moment_us, below)
         now, then = (
             advance(before, [
                 behind(getattr(below[feed.source], mark), feed.lag_us)
                 if feed.source is not None
                 else reached(times.get(i.name), i.late_us, feed.tick_us)
                 for i, feed in node.fed()
+                if i.name not in silent
             ])
-            for times, mark in ((seen, "watermark_us"), (latest, "next_watermark_us"))
+            for times, mark, silent in (
+                (seen, "watermark_us", ()),  # who was idle is in the watermark before
+                (latest, "next_watermark_us", idle),
+            )
         )  # fmt: skip
         base = OperatorState(now, latest) if state is None else state
         return Batch(
             batch_id=batch_id,
             root=self.root,
-            state=OperatorState(now, latest, base.segments, base.blobs, base.facts),
+            state=OperatorState(now, latest, base.segments, base.blobs, base.facts, heard),
             arrivals=arrivals,
             watermark_us=now,
             next_watermark_us=max(now, then),
             is_last=is_last,
+            idle=idle,
+            is_idle=len(idle) == len(node.operator.inputs),
         )
 
     def task(self, node: Node, batch_id: int, step: Step) -> StepTask:
@@ -204,6 +225,7 @@ class Query:
                 outcomes[name].segments,
                 outcomes[name].blobs,
                 outcomes[name].facts,
+                batch.state.heard_us,
             )
             for name, batch in batches.items()
         }
@@ -320,6 +342,7 @@ def _operator_report(
         keys=outcome.keys,
         key_figures=outcome.key_figures,
         notes=notes,
+        idle=batch.idle,
     )
 
 

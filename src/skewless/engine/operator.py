@@ -156,8 +156,9 @@ class Batch:
     """One batch, as an operator's coordinator sees it.
 
     Rows before `watermark_us` are late. Rows of later batches will be at or after
-    `next_watermark_us`. With `is_last` there are no later batches. `reports` are what the instances
-    of each step so far have reported; None for those that the sink did not ask to work.
+    `next_watermark_us`. With `is_last` there are no later batches. `idle` are the inputs that do
+    not hold time back; `is_idle`: none does. `reports` are what the instances of each step so far
+    have reported; None for those that the sink did not ask to work.
     """
 
     batch_id: int
@@ -167,6 +168,8 @@ class Batch:
     watermark_us: int
     next_watermark_us: int
     is_last: bool = False
+    idle: tuple[str, ...] = ()
+    is_idle: bool = False
     steps: list[Step] = field(default_factory=list)
     reports: list[Sequence[InstanceReport | None]] = field(default_factory=list)
 

@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from skewless.arrays.hashing import HASH_FUNCTION
+from skewless.engine.ahead import AHEAD, NotAhead
+from skewless.engine.clock import NO_RULES, ClockRules, noted_moment
 from skewless.engine.operator import Arrival, IngestContext, Input, Operator
 
 
@@ -16,8 +18,8 @@ from skewless.engine.operator import Arrival, IngestContext, Input, Operator
 class Feed:
     """Where the rows of one input of an operator come from: a stream, by its number, or another
     operator, by name. `columns` are those that are taken. A stream's watermark moves in steps of
-    `tick_us`. Rows of a `source` operator lie at most `lag_us` behind its watermark. `shape` is
-    what is done to rows in between, for an executor."""
+    `tick_us`; `rules` are what is asked of it by the clock. Rows of a `source` operator lie at most
+    `lag_us` behind its watermark. `shape` is what is done to rows in between, for an executor."""
 
     columns: tuple[int, ...]
     stream: int | None = None
@@ -25,6 +27,7 @@ class Feed:
     source: str | None = None
     lag_us: int = 0
     shape: Any = ()
+    rules: ClockRules = NO_RULES
 
 
 @dataclass(frozen=True)
@@ -40,25 +43,42 @@ class Node:
 
     def ingest(self, name: str, root: str) -> IngestTask:
         """The task that takes the rows of an input in."""
-        return IngestTask(self.operator, self.name, name, root)
+        [feed] = [feed for i, feed in self.fed() if i.name == name]
+        return IngestTask(self.operator, self.name, name, root, feed.rules.max_ahead_us)
 
 
 @dataclass(frozen=True)
 class IngestTask:
     """What a task does that takes rows of an input in. It is sent along with the operator, but not
-    with its feeds: what shapes rows before may be known to the driver only."""
+    with its feeds: what shapes rows before may be known to the driver only. Rows that are more than
+    `max_ahead_us` ahead of the batch's moment are put aside."""
 
     operator: Operator
     operator_name: str
     name: str
     root: str
+    max_ahead_us: int | None = None
 
     def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival]:
         schema = self.operator.input(self.name).schema
         context = IngestContext(self.root, self.operator_name, task)
         rows = (as_schema(batch, schema) for batch in batches)
-        for arrival in self.operator.ingest(self.name, rows, context):
+        passing = self._not_ahead(context)
+        kept = rows if passing is None else passing.rows(rows)
+        for arrival in self.operator.ingest(self.name, kept, context):
             yield replace(arrival, operator=self.operator_name)
+        if passing is not None and passing.put_aside:
+            aside = passing.put_aside
+            yield Arrival(self.name, aside, dropped={AHEAD: aside}, operator=self.operator_name)
+
+    def _not_ahead(self, context: IngestContext) -> NotAhead | None:
+        """What rows have to pass. The moment is there in every batch that counts; one that was
+        committed before is only read once more."""
+        time = self.operator.input(self.name).time
+        moment = None if self.max_ahead_us is None else noted_moment(context.folder)
+        if time is None or moment is None or self.max_ahead_us is None:
+            return None
+        return NotAhead(time, moment.us + self.max_ahead_us)
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -108,6 +128,11 @@ class Pipeline:
             if feed.stream is not None
         ]
         return sorted(found, key=lambda item: item[2].stream or 0)
+
+    @property
+    def goes_by_clock(self) -> bool:
+        """Whether anything is asked of a stream by the clock."""
+        return any(feed.rules for _, _, feed in self.streams())
 
     def fingerprint(self) -> dict[str, str]:
         """What a checkpoint is tied to."""

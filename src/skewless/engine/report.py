@@ -112,12 +112,13 @@ def heaviest(arrivals: Sequence[Arrival]) -> tuple[KeyShare, ...]:
 class OperatorReport:
     """What one operator did in one batch.
 
-    `rows` are counted by input, `dropped` by cause ("late", "null keys", "null times", "NaN in a
-    band", "not comparable"), late ones also by the `late` in microseconds that would have kept
-    them. Of the `counters`, "matches" are the rows it emitted; others are its
-    own. `slots` has the figures of every slot, `key_figures` those of the heaviest `keys`;
-    `verdict` sums up how even the work is. `notes` say what has changed since the batch before, as
-    the query was started again with other arguments.
+    `rows` are counted by input, `dropped` by cause ("late", "ahead", "null keys", "null times",
+    "NaN in a band", "not comparable"), late ones also by the `late` in microseconds that would have
+    kept them. Of the `counters`, "matches" are the rows it emitted; others are its own. `slots` has
+    the figures of every slot, `key_figures` those of the heaviest `keys`; `verdict` sums up how
+    even the work is. `notes` say what has changed since the batch before, as the query was started
+    again with other arguments. `idle` are the inputs that have had no rows for so long that the
+    watermark goes on without them.
     """
 
     name: str
@@ -137,6 +138,7 @@ class OperatorReport:
     keys: tuple[WatchedKey, ...] = ()
     key_figures: Figures | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = ()
+    idle: tuple[str, ...] = ()
 
     @property
     def matches(self) -> int:
@@ -219,7 +221,8 @@ class OperatorReport:
         data["heavy_keys"] = tuple(KeyShare(**k) for k in data["heavy_keys"])
         data["decisions"] = tuple(Decision(**d) for d in data["decisions"])
         data["keys"] = tuple(WatchedKey(**k) for k in data["keys"])
-        data["notes"] = tuple(data.get("notes", ()))
+        for name in ("notes", "idle"):
+            data[name] = tuple(data.get(name, ()))
         for name in ("slots", "key_figures"):
             if data[name] is not None:
                 data[name] = Figures.from_json(data[name])
@@ -294,6 +297,7 @@ class BatchReport(OperatorReport):
             ),
             "verdict": "; ".join(f"{r.name}: {r.verdict}" for r in operators if r.verdict),
             "notes": tuple(f"{r.name}: {note}" for r in operators for note in r.notes),
+            "idle": tuple(f"{r.name}.{name}" for r in operators for name in r.idle),
         }
         return BatchReport(**own, **timing, operators=tuple(operators))
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from skewless.placement.strategy import PlacementStrategy
 
 JOIN_KEYS = (
-    "on", "time", "left_time", "right_time", "within", "late", "how", "condition", "where",
-    "strategy", "balance", "instances", "slots", "suffixes", "on_null_time",
+    "on", "time", "left_time", "right_time", "within", "late", "idle_after", "max_ahead", "how",
+    "condition", "where", "strategy", "balance", "instances", "slots", "suffixes", "on_null_time",
 )  # fmt: skip
 STRATEGY_KEYS = ("strategy", "balance")  # the same, as `sk.join` has it
 
@@ -28,8 +28,8 @@ ON = (
 )
 OR_WITHIN = ', ["-1 minute", "10 minutes"], ["0 seconds", "unbounded"] or "unbounded"'
 WITHIN = f'"10 minutes"{OR_WITHIN}'
-OR_LATE = ', or one for each side: ["1 minute", "0 seconds"]'
-LATE = f'"1 minute"{OR_LATE}'
+OR_EACH = ', or one for each side: ["1 minute", "0 seconds"]'
+EACH = f'"1 minute"{OR_EACH}'
 SUFFIXES = 'two texts, such as ["", "_right"]'
 WIDTH = 'a number, or for times a duration such as "5 seconds"'
 TIME = 'an event-time column for both sides, or one for each: ["ordered_at", "seen_at"]'
@@ -51,7 +51,7 @@ def read_join(job: Section) -> dict[str, Any]:
         "on": _on(join),
         "within": within,
         **_times(join, within),
-        "late": _late(join),
+        **{key: _each(join, key) for key in ("late", "idle_after", "max_ahead")},
         "how": join.one_of("how", tuple(JOIN_TYPES)),
         "condition": join.string("condition", "an SQL condition on the pairs"),
         "where": join.string("where", "an SQL condition over the output columns"),
@@ -141,15 +141,16 @@ def _time(join: Section, key: str, within: object) -> str | None:
     return join.needed_string(key, f'{what} (only within = "unbounded" can do without)')
 
 
-def _late(join: Section) -> object:
-    value, path = join.get("late"), (*join.path, "late")
+def _each(join: Section, key: str) -> object:
+    """A duration for both sides, or one for each."""
+    value, path = join.get(key), (*join.path, key)
     if value is None:
         return None
     if not isinstance(value, list):
-        join.duration_us(path, value, OR_LATE)
+        join.duration_us(path, value, OR_EACH)
         return value
     if len(value) != 2:
-        raise join.refuse("late", LATE)
+        raise join.refuse(key, EACH)
     for i, bound in enumerate(value):
         join.duration_us((*path, i), bound)
     return value[0], value[1]

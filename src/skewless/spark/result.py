@@ -25,6 +25,7 @@ from pyspark.sql.types import StructType
 
 from skewless.arrays.types import FAR_US
 from skewless.engine.batch import BatchWork
+from skewless.engine.clock import ClockRules
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
 from skewless.engine.pipeline import Feed, Node, Pipeline
@@ -59,7 +60,7 @@ class Result(ABC):
 
     `sources` are the inputs, of which the columns `taken` are needed. Its `operator` emits
     `emitted`; `steps` are then done to its rows in
-    Catalyst.
+    Catalyst. `rules` are what is asked of each input by the clock.
     """
 
     sources: tuple[DataFrame | Result, ...]
@@ -67,6 +68,7 @@ class Result(ABC):
     emitted: StructType
     steps: Steps = ()
     shaped: StructType | None = None  # the columns after the steps, event times marked
+    rules: tuple[ClockRules, ...] = field(kw_only=True)
 
     output_modes: ClassVar[tuple[str, ...]] = ("append", "update")
     output_modes_text: ClassVar[str] = (
@@ -355,9 +357,9 @@ class Plan:
         """Add a result, and before it all that it is made of."""
         operator = result.operator(cores, mode)
         feeds = [
-            self._feed(source, columns, i.time_name, cores)
-            for source, columns, i in zip(
-                result.sources, result.taken, operator.inputs, strict=True
+            self._feed(source, columns, i.time_name, cores, rules)
+            for source, columns, i, rules in zip(
+                result.sources, result.taken, operator.inputs, result.rules, strict=True
             )
         ]
         alone = not self.nodes and mode is not BELOW
@@ -368,12 +370,17 @@ class Plan:
         return node
 
     def _feed(
-        self, source: DataFrame | Result, columns: tuple[int, ...], time: str | None, cores: int
+        self,
+        source: DataFrame | Result,
+        columns: tuple[int, ...],
+        time: str | None,
+        cores: int,
+        rules: ClockRules,
     ) -> Feed:
         if not isinstance(source, Result):
             self.streams.append(source)
             tick = tick_us(source.schema, time)
-            return Feed(columns, stream=len(self.streams) - 1, tick_us=tick)
+            return Feed(columns, stream=len(self.streams) - 1, tick_us=tick, rules=rules)
         below = self.add(source, cores, BELOW)
         lag_us = FAR_US if time is None else source.event_times.lag_of(time)
         return Feed(columns, source=below.name, lag_us=lag_us, shape=source.steps)

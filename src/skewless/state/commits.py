@@ -29,7 +29,8 @@ class OperatorState:
 
     `watermark_us` is what the next batch is judged by, and what rows expired by: it never falls,
     even if the query is started again with more lateness. `time_max_us` is the latest event time
-    seen per input. `facts` are the operator's own: plain values that only it understands.
+    seen per input. `heard_us` is, by the clock, when each stream last had rows: of queries that go
+    by the clock at all. `facts` are the operator's own: plain values that only it understands.
     """
 
     watermark_us: int
@@ -37,6 +38,7 @@ class OperatorState:
     segments: tuple[SegmentInfo, ...] = ()
     blobs: tuple[BlobInfo, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
+    heard_us: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def files(self) -> set[str]:

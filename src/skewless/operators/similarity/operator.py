@@ -100,7 +100,11 @@ class SimilarityCoordinator(Coordinator):
     def _agreed_dimension(self, arrivals: Sequence[Arrival]) -> int | None:
         """How many numbers vectors have, if that is known; tasks must not have found different
         numbers."""
-        found = [self._spec.dimension, self._dimension, *(a.detail["dimension"] for a in arrivals)]
+        found = [
+            self._spec.dimension,
+            self._dimension,
+            *(a.detail.get("dimension") for a in arrivals),
+        ]
         known = sorted({dimension for dimension in found if dimension is not None})
         if len(known) > 1:
             raise DataError(

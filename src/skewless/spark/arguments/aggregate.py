@@ -23,6 +23,7 @@ from skewless.operators.aggregate.spec import Aggregate, AggregateSpec
 from skewless.operators.aggregate.windows import Window
 from skewless.placement.grouping import Grouping
 from skewless.spark.arguments import columns
+from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Name, Source
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_time
@@ -44,6 +45,8 @@ def aggregate(
     time: Name | None = None,
     window: Duration | tuple[Duration, Duration] | None = None,
     late: Duration | None = None,
+    idle_after: Duration | None = None,
+    max_ahead: Duration | None = None,
     strategy: Grouping | Auto | None = None,
     grouping: Grouping | Auto | None = None,
     instances: int | None = None,
@@ -77,6 +80,13 @@ def aggregate(
         this passes its end. Longer waits for more stragglers, keeps more state and gives results
         later. Rows whose windows are all closed are dropped and counted. Default: the delay of the
         input's ``withWatermark``, or else "0 seconds". In a result nothing is late; it has none.
+    idle_after
+        ``"10 minutes"``: if the stream has had no rows for so long, by the clock, its result no
+        longer holds back the operator that takes it. Windows stay open: without rows there is
+        nothing to tell their time by. Default: None.
+    max_ahead
+        ``"1 day"``: rows further ahead of the clock than that are put aside and counted, so that
+        one broken timestamp does not close all windows. Default: None, any time is taken.
     strategy
         Who works on which rows; the results are the same. ``"auto"`` is ``sk.BatchAware()``.
         Others: ``sk.PdStream()``, ``sk.PKG()``, ``sk.DChoices()``, ``sk.WChoices()``,
@@ -100,6 +110,7 @@ def aggregate(
     [this] = columns.inputs_of(df=df)
     keys = parse_by(this, by)
     windows, late_us, time_index = _parse_times(this, time, window, late)
+    rules = parse_clock_rules(idle_after, max_ahead, [this], [time_index])
     parsed = _parse_aggs(this, aggs)
     _refuse_names_twice(this, keys, parsed, windows)
     needed = _needed(keys, time_index, parsed)
@@ -111,7 +122,8 @@ def aggregate(
         changing = mode == "update" or (windows is None and mode != BELOW)
         return AggregateOperator(spec, chosen, count or cores, "update" if changing else "append")
 
-    return Aggregated((df,), (tuple(needed),), schema, make=make, windowed=windows is not None)
+    taken, windowed = (tuple(needed),), windows is not None
+    return Aggregated((df,), taken, schema, make=make, windowed=windowed, rules=rules)
 
 
 Parsed = list[tuple[str, Accumulator, tuple[int, ...]]]

@@ -16,6 +16,7 @@ from skewless.operators.join_type import JOIN_TYPES, JoinType, join_type
 from skewless.operators.pair import OutputColumn
 from skewless.placement.strategy import PlacementStrategy
 from skewless.spark.arguments import columns
+from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.join import SUFFIXES, join_sides, parse_strategy, slots_for
 from skewless.spark.arguments.kinds import (
     Auto,
@@ -48,6 +49,8 @@ def asof_join(
     tolerance: Duration | None = None,
     allow_exact_matches: bool = True,
     late: Late | None = None,
+    idle_after: Late | None = None,
+    max_ahead: Late | None = None,
     how: How = "inner",
     where: Condition | None = None,
     strategy: PlacementStrategy | Auto | None = None,
@@ -94,7 +97,7 @@ def asof_join(
         input's ``withWatermark``, or else "0 seconds". In a result nothing is late; it has none.
     how
         ``"inner"``, or ``"left"`` with left rows that have no partner.
-    where, strategy, balance, instances, slots, suffixes, on_null_time
+    idle_after, max_ahead, where, strategy, balance, instances, slots, suffixes, on_null_time
         As for `sk.join`.
 
     >>> priced = sk.asof_join(trades, quotes, on="symbol", time=("traded_at", "quoted_at"),
@@ -109,6 +112,7 @@ def asof_join(
     named = named_columns(inputs, suffixes, SUFFIXES, merged)
     older = {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older, why="the nearest row is nearest in time")
+    rules = parse_clock_rules(idle_after, max_ahead, inputs, times)
     left_side, right_side = join_sides(inputs, conditions, times, parse_lates(late, inputs, times))
     output = tuple(OutputColumn(SIDES[c.input], c.index, c.name) for c in named)
     spec = AsofSpec.of(
@@ -125,7 +129,7 @@ def asof_join(
     taken = tuple(this.every_column for this in inputs)
     emitted = struct_of(inputs, named)
     sources = tuple(this.source for this in inputs)
-    found = AsofJoined(sources, taken, emitted, spec=spec, place=place)
+    found = AsofJoined(sources, taken, emitted, spec=spec, place=place, rules=rules)
     return found if where is None else found.where(where)
 
 

@@ -9,6 +9,7 @@ from skewless.arrays.types import KeyColumn
 from skewless.durations import parse_duration_us
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.spark.arguments import columns
+from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Name, Source
 from skewless.spark.arguments.naming import named_columns, struct_of
@@ -23,6 +24,8 @@ def deduplicate(
     time: Name | None = None,
     within: Duration,
     late: Duration | None = None,
+    idle_after: Duration | None = None,
+    max_ahead: Duration | None = None,
     instances: int | None = None,
     on_null_time: ErrorOrDrop = "error",
 ) -> Deduplicated:
@@ -47,6 +50,13 @@ def deduplicate(
         more, so that longer also means later. Later rows are dropped and counted. Default: the
         delay of the input's ``withWatermark``, or else "0 seconds". In a result nothing is late; it
         has none.
+    idle_after
+        ``"10 minutes"``: if the stream has had no rows for so long, by the clock, its result no
+        longer holds back the operator that takes it. Default: None.
+    max_ahead
+        ``"1 day"``: rows further ahead of the clock than that are put aside and counted, so that
+        one broken timestamp does not make all rows late that come after it. Default: None, any time
+        is taken.
     instances
         How many tasks work on a batch. Default: the session's parallelism.
     on_null_time
@@ -60,6 +70,7 @@ def deduplicate(
     keys = [KeyColumn(i, this.type_of(i)) for i in parse_by(this, by)]
     index = parse_time(this, time, why="the first row is the earliest")
     [late_us] = parse_lates(late, inputs, [index])
+    rules = parse_clock_rules(idle_after, max_ahead, inputs, [index])
     side = columns.side_spec(this, keys, (), index, late_us)
     spec = DeduplicateSpec(side, parse_duration_us(within, "within"), drop_null_times)
     count = sizes(instances=instances)["instances"]
@@ -68,7 +79,8 @@ def deduplicate(
         return DeduplicateOperator(spec, count or cores)
 
     emitted = struct_of(inputs, named_columns(inputs, ("",), ("",)))
-    return Deduplicated((df,), (this.every_column,), emitted, spec=spec, place=place)
+    taken = (this.every_column,)
+    return Deduplicated((df,), taken, emitted, spec=spec, place=place, rules=rules)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

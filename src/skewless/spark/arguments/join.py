@@ -16,6 +16,7 @@ from skewless.operators.pair_condition import PairCondition
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.strategy import PlacementStrategy
 from skewless.spark.arguments import columns
+from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.kinds import (
     Auto,
     Condition,
@@ -63,6 +64,8 @@ def join(
     right_time: Name | None = None,
     within: HalfOpen,
     late: Late | None = None,
+    idle_after: Late | None = None,
+    max_ahead: Late | None = None,
     how: How = "inner",
     condition: Condition | None = None,
     where: Condition | None = None,
@@ -103,6 +106,15 @@ def join(
         the delay of the input's ``withWatermark``, which nothing else may contradict, or else
         "0 seconds"; and for UNBOUNDED joins: no row is late. In a result nothing is late; it has
         none.
+    idle_after
+        ``"10 minutes"``: a stream that has had no rows for so long, by the clock, no longer holds
+        the watermark back, until it has rows again; those behind the watermark are then late. One
+        duration, or one per side. If all streams are idle, time stands still. Default: None, it
+        waits for ever.
+    max_ahead
+        ``"1 day"``: rows further ahead of the clock than that are put aside and counted, so that
+        one broken timestamp does not make all rows late that come after it. One duration, or one
+        per side. Default: None, any time is taken.
     how
         ``"inner"``; ``"left"``, ``"right"`` and ``"full"`` (or ``"left_outer"`` …) with rows that
         have no partner, once it is certain that none can come: when the watermark has passed the
@@ -144,6 +156,7 @@ def join(
     unbounded, older = bounds == ANY_TIMES, {"left_time": left_time, "right_time": right_time}
     times = parse_times(inputs, time, older, unbounded=unbounded)
     lates = parse_lates(late, inputs, times, unbounded=unbounded)
+    rules = parse_clock_rules(idle_after, max_ahead, inputs, times)
     left_side, right_side = join_sides(inputs, conditions, times, lates)
     output = tuple(map(_output_column, named))
     spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined, pairs)
@@ -156,7 +169,8 @@ def join(
 
     taken = tuple(this.every_column for this in inputs)
     sources = tuple(this.source for this in inputs)
-    matches = Joined(sources, taken, struct_of(inputs, named), spec=spec, place=place)
+    emitted = struct_of(inputs, named)
+    matches = Joined(sources, taken, emitted, spec=spec, place=place, rules=rules)
     return matches if where is None else matches.where(where)
 
 

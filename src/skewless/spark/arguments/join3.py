@@ -19,6 +19,7 @@ from skewless.operators.three_way.spec import (
 )
 from skewless.operators.three_way.strategies import ThreeStrategy
 from skewless.spark.arguments import columns
+from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.kinds import (
     Auto,
     Condition,
@@ -61,6 +62,8 @@ def join3(
     times: Sequence[Name] | None = None,
     within: Within | Mapping[str, Within],
     late: Late | None = None,
+    idle_after: Late | None = None,
+    max_ahead: Late | None = None,
     where: Condition | None = None,
     strategy: ThreeStrategy | Auto | None = None,
     instances: int | None = None,
@@ -95,6 +98,8 @@ def join3(
         Later rows are dropped and counted. Default: the delay of the input's ``withWatermark``, or
         else "0 seconds"; and where `within` lets the state grow for ever: no row is late. In a
         result nothing is late.
+    idle_after, max_ahead
+        As for `sk.join`: one duration, or one per input.
     where
         A further SQL condition over the output columns.
     strategy
@@ -126,6 +131,7 @@ def join3(
     when = parse_times(inputs, time, {"times": times}, unbounded=not bounded)
     # Two bounded pairs bound all three times. With fewer of them nothing expires.
     lates = parse_lates(late, inputs, when, unbounded=bounded < 2)
+    rules = parse_clock_rules(idle_after, max_ahead, inputs, when)
     # Before the streams are described: keys may need columns that Spark casts.
     compared = _compared(inputs, conditions)
     streams = (
@@ -143,7 +149,8 @@ def join3(
 
     taken = tuple(this.every_column for this in inputs)
     sources = tuple(this.source for this in inputs)
-    joined = Joined3(sources, taken, struct_of(inputs, named), spec=spec, place=place)
+    emitted = struct_of(inputs, named)
+    joined = Joined3(sources, taken, emitted, spec=spec, place=place, rules=rules)
     return joined if where is None else joined.where(where)
 
 

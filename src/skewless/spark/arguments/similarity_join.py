@@ -21,6 +21,7 @@ from skewless.operators.similarity.operator import SimilarityOperator
 from skewless.operators.similarity.spec import DISTANCE, SimilaritySpec, VectorSide
 from skewless.operators.similarity.strategies import SimilarityStrategy
 from skewless.spark.arguments import columns
+from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.kinds import (
     Auto,
     Condition,
@@ -60,6 +61,8 @@ def similarity_join(
     within: Within | None = None,
     window: Duration | None = None,
     late: Late | None = None,
+    idle_after: Late | None = None,
+    max_ahead: Late | None = None,
     where: Condition | None = None,
     strategy: SimilarityStrategy | Auto | None = None,
     instances: int | None = None,
@@ -102,7 +105,7 @@ def similarity_join(
         ``"error"`` stops the query at a row that cannot be compared (NaN, another dimension, a zero
         vector under "angular"), ``"drop"`` drops and counts it; nulls are always dropped and
         counted.
-    late, where, instances, on_null_time
+    late, idle_after, max_ahead, where, instances, on_null_time
         As for `sk.join`.
     suffixes
         Added to the names of columns that both sides have; of a join of one stream, all.
@@ -121,6 +124,7 @@ def similarity_join(
     measure = _parse_metric(metric)
     compared = _parse_on(inputs, on, measure)
     sides = _sides(inputs, compared, (time, left_time, right_time), within, late)
+    rules = parse_clock_rules(idle_after, max_ahead, inputs, [side.time for side in sides])
     named = _named(inputs, suffixes)
     spec = SimilaritySpec(
         sides[0],
@@ -141,7 +145,8 @@ def similarity_join(
         return SimilarityOperator(spec, chosen, count or cores)
 
     taken = tuple(this.every_column for this in inputs)
-    similar = Similar(sources, taken, _schema(inputs, named), spec=spec, place=place)
+    emitted = _schema(inputs, named)
+    similar = Similar(sources, taken, emitted, spec=spec, place=place, rules=rules)
     return similar if where is None else similar.where(where)
 
 

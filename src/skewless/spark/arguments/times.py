@@ -18,6 +18,7 @@ ANY_TIMES = (-FAR_US, FAR_US)
 NULL_TIMES = ("error", "drop")
 DURATION = "a duration such as '10 minutes' or a timedelta"
 BOUND_FORMS = f"{DURATION}, (lower, upper) or sk.UNBOUNDED"
+NOTHING_LATE = "it brings its watermark along, and nothing in it is late"
 HALF_OPEN_FORMS = f"{BOUND_FORMS}, or (lower, sk.UNBOUNDED) or (sk.UNBOUNDED, upper)"
 
 
@@ -55,7 +56,7 @@ def parse_lates(
     of the watermark that Spark knows for the input's event time, if it does. A result of another
     operator brings its watermark along: nothing in it is late, so it has no delay of its own.
     Unless they are given, nothing is late where times are `unbounded`."""
-    delays = _given_lates(late, inputs)
+    delays = given_durations("late", late, inputs, NOTHING_LATE)
     default = FAR_US if unbounded else 0
     found = []
     for this, index, given_us in zip(inputs, times, delays, strict=True):
@@ -85,30 +86,30 @@ def _refuse_windows(this: Input) -> None:
             raise ArgumentError("late", None, accepted)
 
 
-def _given_lates(late: object, inputs: Sequence[Input]) -> list[int | None]:
-    """The delay of each input as the user gives it."""
-    if late is None:
+def given_durations(
+    argument: str, given: object, inputs: Sequence[Input], why: str
+) -> list[int | None]:
+    """A duration for all streams among the inputs, or one for each input, as the user gives it.
+    `why` results of other operators have none is said if one is given."""
+    if given is None:
         return [None] * len(inputs)
-    if isinstance(late, str | timedelta):
+    if isinstance(given, str | timedelta):
         if all(this.is_result for this in inputs):
-            raise ArgumentError("late", late, f"left out: {_none_for(inputs[0])}")
-        delay = parse_duration_us(late, "late")
-        return [None if this.is_result else delay for this in inputs]
-    if not isinstance(late, tuple | list) or len(late) != len(inputs) or len(inputs) == 1:
+            raise ArgumentError(argument, given, f"left out: {_none_for(inputs[0], why)}")
+        duration = parse_duration_us(given, argument)
+        return [None if this.is_result else duration for this in inputs]
+    if not isinstance(given, tuple | list) or len(given) != len(inputs) or len(inputs) == 1:
         names = ", ".join(this.argument for this in inputs)
         each = f", or one for each input: ({names})" if len(inputs) > 1 else ""
-        raise ArgumentError("late", late, f"{DURATION}{each}")
-    for this, one in zip(inputs, late, strict=True):
+        raise ArgumentError(argument, given, f"{DURATION}{each}")
+    for this, one in zip(inputs, given, strict=True):
         if this.is_result and one is not None:
-            raise ArgumentError("late", late, _none_for(this))
-    return [None if one is None else parse_duration_us(one, "late") for one in late]
+            raise ArgumentError(argument, given, _none_for(this, why))
+    return [None if one is None else parse_duration_us(one, argument) for one in given]
 
 
-def _none_for(this: Input) -> str:
-    return (
-        f"None for `{this.argument}`, the result of another operator: it brings its watermark "
-        "along, and nothing in it is late"
-    )
+def _none_for(this: Input, why: str) -> str:
+    return f"None for `{this.argument}`, the result of another operator: {why}"
 
 
 def parse_times(
