@@ -37,6 +37,10 @@ class Executor(ABC, Generic[Rows]):
     def arrivals(self) -> list[Arrival]:
         """Have the streams' rows of this batch taken in."""
 
+    def cores(self) -> int | None:
+        """How many tasks can run at once, now; None where that says nothing."""
+        return None
+
     @abstractmethod
     def reports(self, task: StepTask) -> list[InstanceReport]:
         """Run a step that emits nothing."""
@@ -68,7 +72,7 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
     `streams` are the rows of the batch, cut into tasks. What Spark would carry between processes is
     carried through JSON and pickle if it is to be `faithful`. With `attempts`, every task is run so
     often, and only what the last one gave counts. Between operators, a feed's `shape` is functions
-    of record batches.
+    of record batches. `tasks_at_once` is how many cores it pretends to have.
     """
 
     pipeline: Pipeline
@@ -76,7 +80,11 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
     streams: Sequence[Sequence[Task]]
     faithful: bool = False
     attempts: int = 1
+    tasks_at_once: int | None = None
     ran: list[StepTask] = field(default_factory=list)
+
+    def cores(self) -> int | None:
+        return self.tasks_at_once
 
     def arrivals(self) -> list[Arrival]:
         found: list[Arrival] = []

@@ -16,6 +16,7 @@ from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
 from skewless.engine.pipeline import Node, Pipeline
 from skewless.engine.report import BatchReport, InstanceReport, OperatorReport, heaviest
+from skewless.engine.sizing import Sizing
 from skewless.engine.takeover import record, take_over
 from skewless.engine.watermark import NEVER_US, advance, behind, known, reached
 from skewless.errors import DataError, StateAccessError, StateDamagedError
@@ -51,6 +52,7 @@ class Query:
         self._notes: Mapping[str, tuple[str, ...]] = {}  # what has changed, until it is reported
         self._is_recorded = True
         self.coordinators: dict[str, Coordinator] = {}
+        self.sizes = {node.name: Sizing() for node in pipeline.nodes}
         self._losses = LossLog()
         self._prices: defaultdict[tuple[str, str], WorkPrices] = defaultdict(WorkPrices)
         self.is_open = False
@@ -195,6 +197,8 @@ class Query:
         outcomes = {
             name: self.coordinators[name].conclude(batch) for name, batch in batches.items()
         }
+        for name, outcome in outcomes.items():
+            self.sizes[name].learn(batches[name], outcome.loads)
         if batch_id > 0 and _emitted_nothing(batches[self.pipeline.root.name]):
             moves = ()  # files without rows; only the first batch shows one, for its schema
         states = {
@@ -232,7 +236,10 @@ class Query:
     ) -> BatchReport:
         reports = [
             _operator_report(
-                node, batches[node.name], outcomes[node.name], self._notes.get(node.name, ())
+                node,
+                batches[node.name],
+                outcomes[node.name],
+                (*self._notes.get(node.name, ()), *self.sizes[node.name].notes()),
             )
             for node in self.pipeline.nodes
         ]

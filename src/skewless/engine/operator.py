@@ -156,7 +156,8 @@ class Batch:
     """One batch, as an operator's coordinator sees it.
 
     Rows before `watermark_us` are late. Rows of later batches will be at or after
-    `next_watermark_us`. With `is_last` there are no later batches. `reports` are what the instances
+    `next_watermark_us`. With `is_last` there are no later batches. So many `instances` are to work
+    on it, of as many as there are `cores`, if that is known. `reports` are what the instances
     of each step so far have reported; None for those that the sink did not ask to work.
     """
 
@@ -167,6 +168,8 @@ class Batch:
     watermark_us: int
     next_watermark_us: int
     is_last: bool = False
+    instances: int = 1
+    cores: int | None = None
     steps: list[Step] = field(default_factory=list)
     reports: list[Sequence[InstanceReport | None]] = field(default_factory=list)
 
@@ -258,6 +261,14 @@ class Operator(ABC):
 
     kind: ClassVar[str]
     spec: Spec
+    instances: int
+    """How many it has; if it is `elastic`, only to begin with (`engine/sizing.py`)."""
+    elastic: bool
+
+    @property
+    def instances_least(self) -> int:
+        """How many it needs, however little there is to do."""
+        return 1
 
     @property
     def inputs(self) -> tuple[Input, ...]:

@@ -22,6 +22,7 @@ from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Feed, IngestTask, Node
 from skewless.engine.report import InstanceReport
+from skewless.spark.cluster import Places, parallelism
 from skewless.spark.exchange import (
     JSON_SCHEMA,
     ArrowFunction,
@@ -51,11 +52,15 @@ def taken_in(frame: DataFrame, task: IngestTask, columns: tuple[int, ...]) -> Da
 @dataclass(frozen=True)
 class SparkExecutor(Executor[DataFrame]):
     """The tasks of one batch. `arrived` is the result of job 1; `schemas` are what operators
-    emit, in Spark's types."""
+    emit, in Spark's types. `places` are where instances have worked before."""
 
     session: SparkSession
     arrived: DataFrame
     schemas: Mapping[str, StructType]
+    places: Places | None = None
+
+    def cores(self) -> int:
+        return parallelism(self.session)
 
     def arrivals(self) -> list[Arrival]:
         return [Arrival.from_json(found) for found in _collected(self.arrived)]
@@ -87,7 +92,11 @@ class SparkExecutor(Executor[DataFrame]):
     ) -> DataFrame:
         """One task per instance, which gets the instance's number."""
         count = task.step.instances
-        return self.session.range(0, count, 1, count).mapInArrow(function, schema)
+        if self.places is None:
+            numbers = self.session.range(0, count, 1, count)
+        else:
+            numbers = self.places.numbers(self.session, count, self.cores())
+        return numbers.mapInArrow(function, schema)
 
 
 def _collected(frame: DataFrame) -> list[dict[str, Any]]:
@@ -107,6 +116,7 @@ class BatchDriver:
     ) -> None:
         self.query, self._sink, self._schemas = query, sink, dict(schemas)
         self._output = output
+        self._places = Places()
         self._at_work = threading.Lock()
         self._closed = False
 
@@ -129,6 +139,7 @@ class BatchDriver:
         checkpoint was given to the next."""
         with self._at_work:
             self._closed = True
+            self._places.forget()
 
     def __call__(self, arrived: DataFrame, batch_id: int) -> None:
         with self._at_work:
@@ -140,7 +151,7 @@ class BatchDriver:
             CheckpointLock(self.query.folder).acquire()  # held as long as this process lives
             self.open()
         session = arrived.sparkSession
-        executor = SparkExecutor(session, arrived, self._schemas)
+        executor = SparkExecutor(session, arrived, self._schemas, self._places)
         run_batch(self.query, executor, self._sink, batch_id)
         if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:
             # This is the query's own copy of the session, and it plans the batches to come.

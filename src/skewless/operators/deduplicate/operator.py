@@ -96,6 +96,7 @@ class DeduplicateOperator(Operator):
 
     spec: DeduplicateSpec
     instances: int
+    elastic: bool = False
 
     kind: ClassVar[str] = "deduplicate"
 
@@ -157,7 +158,7 @@ class DeduplicateCoordinator(Coordinator):
         until = FAR_US if batch.is_last else batch.next_watermark_us
         return Step(
             name="deduplicate",
-            instances=self.operator.instances,
+            instances=batch.instances,
             work=DeduplicateWork(spec.side, spec.within_us, batch.watermark_us, until,
                                  new, old, collides),
             emits=True,

@@ -36,7 +36,7 @@ from skewless.operators.two_way.loads import load_report
 from skewless.operators.two_way.work import JoinPlan, JoinWork
 from skewless.placement.balancing.verdict import verdict
 from skewless.placement.figures import Decision, LoadReport, Work
-from skewless.placement.places import IsolatedKey
+from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.strategy import PlacementStrategy, Placing
 from skewless.placement.units import slot_of
 from skewless.state.commits import OperatorState
@@ -52,12 +52,15 @@ NOTHING_MEASURED: dict[str, Any] = {"slot": [], "slots": {}, "key": [], "value":
 
 @dataclass(frozen=True)
 class JoinOperator(Operator):
-    """A join of two inputs, divided over so many instances by ranges of hashes, the slots."""
+    """A join of two inputs, divided over so many instances by ranges of hashes, the slots. These
+    are divided further where an instance would have less than half of `slots_each`."""
 
     spec: JoinSpec
     strategy: PlacementStrategy
     instances: int
     slots: int
+    elastic: bool = False
+    slots_each: int = 0
 
     kind: ClassVar[str] = "join"
 
@@ -72,6 +75,10 @@ class JoinOperator(Operator):
     def work(self, spec: JoinSpec, plan: JoinPlan) -> InstanceWork:
         """What every instance does in a batch; `spec` knows of bounds that were changed."""
         return JoinWork(spec, plan)
+
+    @property
+    def instances_least(self) -> int:
+        return 1 + max((instance for _, instance in self.strategy.pinned), default=0)
 
     def adopt(
         self, state: OperatorState | None, before: Facts, after: Facts, *, feeds: bool
@@ -95,19 +102,37 @@ class JoinCoordinator(Coordinator):
         self._spec = replace(operator.spec, earlier=earlier_epochs(state))
         self._slots = operator.slots
         facts: Mapping[str, Any] = {} if state is None else state.facts
-        if facts and facts["slots"] != self._slots:
+        if facts and facts["slots"] != self._slots and not operator.slots_each:
             log.warning(
                 "the checkpoint has %d slots, %d were asked for: %d are used",
                 facts["slots"], self._slots, facts["slots"],
             )  # fmt: skip
-            self._slots = facts["slots"]
+        self._slots = facts.get("slots", self._slots)
         self._decided_us: dict[str, int] = dict(facts.get("decided_us", {}))
-        self.placing: Placing = operator.strategy.begin(
-            self._slots, operator.instances, facts.get("placement"), self._pinned()
+        stored = facts.get("placement")
+        placement = None if stored is None else Placement.from_json(stored)
+        before = operator.instances if placement is None else placement.instances
+        instances = (
+            max(before, operator.instances_least) if operator.elastic else operator.instances
         )
+        self.placing: Placing = self._placed(placement, instances)
 
-    def _pinned(self) -> dict[int, IsolatedKey]:
-        instances, pinned = self._operator.instances, {}
+    def _placed(self, placement: Placement | None, instances: int) -> Placing:
+        """So many instances, placed as they were as far as that goes; with finer slots, if there
+        are too few of them."""
+        each = self._operator.slots_each
+        finer = -(-each * instances // (2 * self._slots)) if each else 1
+        if finer > 1:
+            self._slots *= finer
+            placement = None if placement is None else placement.refined(finer)
+        if self._operator.elastic and placement is not None:
+            placement = placement.resized(instances)
+        stored = None if placement is None else placement.to_json()
+        pinned = self._pinned(instances)
+        return self._operator.strategy.begin(self._slots, instances, stored, pinned)
+
+    def _pinned(self, instances: int) -> dict[int, IsolatedKey]:
+        pinned = {}
         for value, instance in self._operator.strategy.pinned:
             if instance >= instances:
                 accepted = f"{{key: instance}}, instances from 0 to {instances - 1}"
@@ -133,6 +158,8 @@ class JoinCoordinator(Coordinator):
         return found
 
     def plan(self, batch: Batch) -> Step:
+        if batch.instances != self.placing.table.instances:
+            self.placing = self._placed(self.placing.placement, batch.instances)
         keep_after_us, layouts = self._keep_after_us(batch.watermark_us), self._operator.layouts()
         new, old, table = batch.new_runs(), batch.state.segments, self.placing.table
         keys_told = self._operator.strategy.keys_told

@@ -10,7 +10,7 @@ from skewless.durations import parse_duration_us
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.keys import parse_by
-from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Name, Source
+from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Name, Source
 from skewless.spark.arguments.naming import named_columns, struct_of
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_time
 from skewless.spark.result import RowsResult, sizes
@@ -23,7 +23,7 @@ def deduplicate(
     time: Name | None = None,
     within: Duration,
     late: Duration | None = None,
-    instances: int | None = None,
+    instances: int | Auto = "auto",
     on_null_time: ErrorOrDrop = "error",
 ) -> Deduplicated:
     """The first row of each key within a bound of time, however hot the key is.
@@ -48,7 +48,8 @@ def deduplicate(
         delay of the input's ``withWatermark``, or else "0 seconds". In a result nothing is late; it
         has none.
     instances
-        How many tasks work on a batch. Default: the session's parallelism.
+        How many tasks work on a batch. ``"auto"``: as many as it needs, and as the executors have
+        cores at the time.
     on_null_time
         ``"error"`` stops the query at a row without event time, ``"drop"`` drops and counts it.
 
@@ -65,7 +66,7 @@ def deduplicate(
     count = sizes(instances=instances)["instances"]
 
     def place(spec: DeduplicateSpec, cores: int) -> DeduplicateOperator:
-        return DeduplicateOperator(spec, count or cores)
+        return DeduplicateOperator(spec, count or cores, elastic=count is None)
 
     emitted = struct_of(inputs, named_columns(inputs, ("",), ("",)))
     return Deduplicated((df,), (this.every_column,), emitted, spec=spec, place=place)
