@@ -39,6 +39,7 @@ def run_batch(
 ) -> BatchReport | None:
     """One batch from beginning to end; None if it was committed before, and must change nothing."""
     failpoints.hit("batch.begun", query.root, batch_id)
+    executor.homes = query.homes()
     if query.is_done(batch_id):
         # Whoever feeds the streams may have state of its own that only counts once they were read
         # to the end in this very run: Spark's operators before ours have.

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from skewless import failpoints
 from skewless.engine.counted import MaybeReport, WorkPrices
+from skewless.engine.exchange import Homes
 from skewless.engine.instance import StepTask
 from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
@@ -77,6 +78,12 @@ class Query:
         }
         self.clean_up_orphans()
         self.is_open = True
+
+    def homes(self) -> Homes:
+        """Where the rows of the next batch are to go, if they are exchanged."""
+        nodes = self.pipeline.nodes
+        instances = {n.name: self.sizes[n.name].now or n.operator.instances for n in nodes}
+        return self.pipeline.homes(self.root, self.coordinators, instances)
 
     def _state(self, node: Node) -> OperatorState | None:
         return None if self.last is None else self.last.operators[node.name]

@@ -9,7 +9,10 @@ from typing import Any
 import pyarrow as pa
 
 from skewless.arrays.hashing import HASH_FUNCTION
-from skewless.engine.operator import Arrival, IngestContext, Input, Operator
+from skewless.engine.exchange import Homes, MergeTask, Outbox, Packet
+from skewless.engine.operator import Arrival, Coordinator, IngestContext, Input, Operator
+from skewless.state.files import Folder
+from skewless.state.parts import is_far
 
 
 @dataclass(frozen=True)
@@ -40,25 +43,31 @@ class Node:
 
     def ingest(self, name: str, root: str) -> IngestTask:
         """The task that takes the rows of an input in."""
-        return IngestTask(self.operator, self.name, name, root)
+        exchanges = bool(self.operator.exchanged()) and is_far(Folder(root))
+        buckets = self.operator.buckets if exchanges else 0
+        return IngestTask(self.operator, self.name, name, root, buckets)
 
 
 @dataclass(frozen=True)
 class IngestTask:
     """What a task does that takes rows of an input in. It is sent along with the operator, but not
-    with its feeds: what shapes rows before may be known to the driver only."""
+    with its feeds: what shapes rows before may be known to the driver only. With `buckets`, rows
+    are sent on as packets of so many ranges."""
 
     operator: Operator
     operator_name: str
     name: str
     root: str
+    buckets: int = 0
 
-    def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival]:
+    def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival | Packet]:
         schema = self.operator.input(self.name).schema
-        context = IngestContext(self.root, self.operator_name, task)
+        outbox = Outbox(self.operator_name, self.name, self.buckets) if self.buckets else None
+        context = IngestContext(self.root, self.operator_name, task, outbox)
         rows = (as_schema(batch, schema) for batch in batches)
         for arrival in self.operator.ingest(self.name, rows, context):
             yield replace(arrival, operator=self.operator_name)
+            yield from () if outbox is None else outbox.taken()
 
 
 def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
@@ -108,6 +117,26 @@ class Pipeline:
             if feed.stream is not None
         ]
         return sorted(found, key=lambda item: item[2].stream or 0)
+
+    def homes(
+        self, root: str, coordinators: Mapping[str, Coordinator], instances: Mapping[str, int]
+    ) -> Homes:
+        """Where the rows of the next batch are to go, if they are exchanged; so many instances had
+        the last."""
+        if not is_far(Folder(root)):
+            return Homes()
+        return Homes({
+            node.name: (
+                coordinators[node.name].homes(node.operator.buckets, instances[node.name]),
+                instances[node.name],
+            )
+            for node in self.nodes
+            if node.operator.exchanged()
+        })  # fmt: skip
+
+    def merging(self, root: str) -> MergeTask:
+        """The task that puts packets together."""
+        return MergeTask({node.name: node.operator for node in self.nodes}, root)
 
     def fingerprint(self) -> dict[str, str]:
         """What a checkpoint is tied to."""

@@ -21,10 +21,9 @@ def parallelism(session: SparkSession) -> int:
     """How many tasks the session runs at once, with the executors that it has at the moment. They
     come and go, and the first may register after the session was made: ask again every batch."""
     if not is_remote(session):
-        context = session.sparkContext
-        cpus = int(session.conf.get("spark.task.cpus", "1") or 1)
-        given = context.getConf().get("spark.default.parallelism")
-        return int(given) if given else max(context.defaultParallelism // cpus, 1)
+        cores = session.sparkContext.defaultParallelism
+        cpus = session.conf.get("spark.task.cpus", "1") or "1"
+        return cores if cpus == "1" else max(cores // int(cpus), 1)
     now = time.monotonic()
     asked_s, found = _asked.get(session, (-ASK_AGAIN_S, 0))
     if now - asked_s >= ASK_AGAIN_S:

@@ -296,7 +296,9 @@ class Result(ABC):
         pipeline, plan = self.pipeline(parallelism(self.sparkSession), None)
         query = Query(root, pipeline)
         query.open()
-        executor = SparkExecutor(self.sparkSession, plan.arrivals(pipeline, root), plan.schemas)
+        arrived = plan.arrivals(pipeline, root)
+        executor = SparkExecutor(self.sparkSession, arrived, plan.schemas, pipeline.merging(root))
+        executor.homes = query.homes()
         rows = BatchWork(query, executor, 0, is_last=True).up_to_results()
         return with_steps(rows, plan.steps)
 
@@ -381,14 +383,18 @@ class Plan:
         return Feed(columns, source=below.name, lag_us=lag_us, shape=source.steps)
 
     def arrivals(self, pipeline: Pipeline, root: str) -> DataFrame:
-        """The streams' rows, sorted and stored: what the tasks report. A stream uses no more tasks
-        than the session can run at once: more would only make more files."""
+        """The streams' rows, sorted and stored: what the tasks report. Where tasks write files, a
+        stream uses no more of them than the session can run at once: more would only make more
+        files."""
         tasks = parallelism(self.streams[0].sparkSession)
+        taken = [(feed, node.ingest(i.name, root)) for node, i, feed in pipeline.streams()]
+        packets = any(task.buckets for _, task in taken)
         frames = []
-        for node, i, feed in pipeline.streams():
+        for feed, task in taken:
             assert feed.stream is not None
-            frame = self.streams[feed.stream].coalesce(tasks)
-            frames.append(taken_in(frame, node.ingest(i.name, root), feed.columns))
+            frame = self.streams[feed.stream]
+            frame = frame if task.buckets else frame.coalesce(tasks)
+            frames.append(taken_in(frame, task, feed.columns, packets=packets))
         united = frames[0]
         for frame in frames[1:]:
             united = united.unionAll(frame)

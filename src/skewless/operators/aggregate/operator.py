@@ -46,6 +46,7 @@ from skewless.operators.aggregate.row_shares import (
 from skewless.operators.aggregate.spec import PARTIALS, AggregateSpec, Mode
 from skewless.placement.figures import Decision
 from skewless.placement.grouping import Grouper, Grouping
+from skewless.placement.units import equal_shares
 from skewless.state.blobs import BlobInfo
 from skewless.state.commits import OperatorState
 from skewless.state.files import Folder
@@ -99,7 +100,10 @@ class AggregateCoordinator(Coordinator):
             reads=batch.state.segments,
             layouts=layouts,
             compaction=batch.compaction(
-                layouts, {PARTIALS: closed_to_us + 1}, merge=partial(merge_partials, self._spec)
+                layouts,
+                {PARTIALS: closed_to_us + 1},
+                merge=partial(merge_partials, self._spec),
+                shares=partial(equal_shares, batch.instances),
             ),
         )
 

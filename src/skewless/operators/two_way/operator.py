@@ -7,8 +7,11 @@ next batch; that is part of the operator's facts.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,17 +21,20 @@ from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import FAR_US, SIDES, Floats, Side
 from skewless.engine.changes import Adopted, Facts
 from skewless.engine.operator import (
+    BUCKETS_MAX,
     Arrival,
     Batch,
     Coordinator,
     IngestContext,
     Operator,
     Outcome,
+    RunRef,
     Step,
 )
 from skewless.engine.operator import Work as InstanceWork
 from skewless.engine.report import InstanceLoad, InstanceReport, loads_ms
 from skewless.errors import ArgumentError
+from skewless.operators.ingesting import cells_of, write_probes
 from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.changes import EARLIER, adopt, earlier_epochs, without_past
 from skewless.operators.two_way.ingest import ingest
@@ -38,12 +44,12 @@ from skewless.placement.balancing.verdict import verdict
 from skewless.placement.figures import Decision, LoadReport, Work
 from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.strategy import PlacementStrategy, Placing
-from skewless.placement.units import slot_of
+from skewless.placement.units import RoutingTable, slot_bounds, slot_of
 from skewless.state.commits import OperatorState
 from skewless.state.compaction import expired
 from skewless.state.files import Folder
-from skewless.state.rewriting import Layout
-from skewless.state.segments import SegmentInfo
+from skewless.state.rewriting import Layout, Share, Shares
+from skewless.state.segments import Rows, SegmentInfo
 
 log = logging.getLogger("skewless")
 
@@ -67,7 +73,22 @@ class JoinOperator(Operator):
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
     ) -> Iterator[Arrival]:
-        return ingest(batches, self.spec, name, context.folder)
+        return ingest(batches, self.spec, name, context)
+
+    def exchanged(self) -> Mapping[str, Layout]:
+        return {side: self._layout(side) for side in SIDES}
+
+    @property
+    def buckets(self) -> int:
+        return min(self.slots, BUCKETS_MAX)
+
+    def store(self, name: str, side: str, rows: Rows, context: IngestContext) -> Arrival:
+        this, segment = self.spec.side(side), self.write(side, rows, context)
+        cells = cells_of(rows.columns, this)
+        if cells is None:
+            return Arrival(name, runs=(RunRef(segment),))
+        probes = write_probes(context.folder, segment, rows, this, cells)
+        return Arrival(name, runs=(RunRef(segment, probes),))
 
     def coordinator(self, state: OperatorState | None, folder: Folder) -> JoinCoordinator:
         return JoinCoordinator(self, state)
@@ -92,6 +113,20 @@ class JoinOperator(Operator):
     def _layout(self, side: Side) -> Layout:
         this = self.spec.side(side)
         return Layout(this.schema, this.time)
+
+
+def shares_of(table: RoutingTable) -> Shares:
+    """What every instance rewrites of the state: what it works on. Those who share a range take
+    equal parts of it."""
+    sharing: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for instance, units in enumerate(table.units):
+        for unit in units:
+            sharing[unit.hash_min, unit.hash_max].append(instance)
+    found: list[list[Share]] = [[] for _ in table.units]
+    for ends, instances in sharing.items():
+        for part, instance in enumerate(instances):
+            found[instance].append(Share(*ends, part, len(instances)))
+    return tuple(tuple(mine) for mine in found)
 
 
 class JoinCoordinator(Coordinator):
@@ -142,6 +177,18 @@ class JoinCoordinator(Coordinator):
             pinned[key] = IsolatedKey(key, written, slot_of(key, self._slots), here, here)
         return pinned
 
+    def homes(self, buckets: int, instances: int) -> Sequence[int]:
+        homes: dict[int, list[int]] = defaultdict(list)
+        for instance, units in enumerate(self.placing.table.units):
+            for unit in units:
+                homes[unit.hash_min].append(instance % instances)
+        begins, found = sorted(homes), []
+        for bucket in range(buckets):
+            low, _ = slot_bounds(bucket, bucket, buckets)
+            sharing = homes[begins[bisect_right(begins, low) - 1]]
+            found.append(sharing[bucket % len(sharing)])
+        return found
+
     def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
         spec, decided_us = self._spec, self._decided_us
         keep = {side: spec.keep_after_us(side, watermark_us, decided_us) for side in SIDES}
@@ -173,7 +220,7 @@ class JoinCoordinator(Coordinator):
             emits=True,
             reads=(*old, *(run.segment for run in new)),
             layouts=layouts,
-            compaction=batch.compaction(layouts, keep_after_us),
+            compaction=batch.compaction(layouts, keep_after_us, shares=partial(shares_of, table)),
         )
 
     def conclude(self, batch: Batch) -> Outcome:
