@@ -78,11 +78,18 @@ class PipelineRun:
     def schema(self) -> pa.Schema:
         return self.pipeline.root.operator.output_schema()
 
-    def run_streams(self, batch_id: int, streams: Streams, *, twice: bool = False) -> Ran:
+    def run_streams(
+        self, batch_id: int, streams: Streams, *, twice: bool = False, cores: int | None = None
+    ) -> Ran:
         """One batch from beginning to end, or nothing if it was committed before; `twice` as when
         tasks are repeated, and the results of their first attempts get lost."""
         executor = InProcessExecutor(
-            self.pipeline, self.root, streams, faithful=True, attempts=2 if twice else 1
+            self.pipeline,
+            self.root,
+            streams,
+            faithful=True,
+            attempts=2 if twice else 1,
+            tasks_at_once=cores,
         )
         sink = FileSink(self.query, self.schema, self._output)
         report = run_batch(self.query, executor, sink, batch_id)

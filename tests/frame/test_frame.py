@@ -98,9 +98,9 @@ class Frame:
     def restart(self, setup: int) -> None:
         self.run.start(self._kit.pipeline(self._kit.setups[setup % len(self._kit.setups)]))
 
-    def batch(self, number: int, *, twice: bool = False) -> None:
+    def batch(self, number: int, *, twice: bool = False, cores: int | None = None) -> None:
         rows = self._cut.streams(self._streams, number)
-        self.run.run_streams(number, rows, twice=twice)
+        self.run.run_streams(number, rows, twice=twice, cores=cores)
 
     def check(self) -> None:
         self.restart(0)  # repeated tasks leave files that go when a query starts

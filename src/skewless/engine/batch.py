@@ -39,6 +39,7 @@ def run_batch(
 ) -> BatchReport | None:
     """One batch from beginning to end; None if it was committed before, and must change nothing."""
     failpoints.hit("batch.begun", query.root, batch_id)
+    executor.homes = query.homes()
     if query.is_done(batch_id):
         # Whoever feeds the streams may have state of its own that only counts once they were read
         # to the end in this very run: Spark's operators before ours have.
@@ -69,12 +70,15 @@ class BatchWork(Generic[Rows]):
         arrivals = self._executor.arrivals()
         self.phases.lap("ingest")
         failpoints.hit("arrivals.collected", self._query.root, self._batch_id)
-        pipeline = self._query.pipeline
+        pipeline, cores = self._query.pipeline, self._executor.cores()
         for node in pipeline.nodes:
             mine = [a for a in arrivals if a.operator == node.name]
-            self.batches[node.name] = self._query.begin(
+            batch = self._query.begin(
                 node, self._batch_id, mine, self.batches, is_last=self._is_last
             )
+            batch.cores = cores
+            batch.instances = self._query.sizes[node.name].choose(node.operator, batch, cores)
+            self.batches[node.name] = batch
             task = self._emitting_step(node)
             if node is not pipeline.root and task is not None:
                 upper, i, feed = pipeline.above(node)

@@ -11,6 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import pyarrow as pa
 
+from skewless.engine.exchange import Homes, Packet
 from skewless.engine.instance import StepTask
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Feed, IngestTask, Node, Pipeline
@@ -31,11 +32,18 @@ class Sink(Protocol[Taken_contra]):
 
 
 class Executor(ABC, Generic[Rows]):
-    """Runs the tasks of one batch. `Rows` is what results are while they are on their way."""
+    """Runs the tasks of one batch. `Rows` is what results are while they are on their way; `homes`
+    is where rows that are taken in go, if they are exchanged."""
+
+    homes: Homes = Homes()
 
     @abstractmethod
     def arrivals(self) -> list[Arrival]:
         """Have the streams' rows of this batch taken in."""
+
+    def cores(self) -> int | None:
+        """How many tasks can run at once, now; None where that says nothing."""
+        return None
 
     @abstractmethod
     def reports(self, task: StepTask) -> list[InstanceReport]:
@@ -68,7 +76,7 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
     `streams` are the rows of the batch, cut into tasks. What Spark would carry between processes is
     carried through JSON and pickle if it is to be `faithful`. With `attempts`, every task is run so
     often, and only what the last one gave counts. Between operators, a feed's `shape` is functions
-    of record batches.
+    of record batches. `tasks_at_once` is how many cores it pretends to have.
     """
 
     pipeline: Pipeline
@@ -76,23 +84,45 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
     streams: Sequence[Sequence[Task]]
     faithful: bool = False
     attempts: int = 1
+    tasks_at_once: int | None = None
     ran: list[StepTask] = field(default_factory=list)
+
+    def cores(self) -> int | None:
+        return self.tasks_at_once
 
     def arrivals(self) -> list[Arrival]:
         found: list[Arrival] = []
+        packets: list[Packet] = []
         for node, i, feed in self.pipeline.streams():
             assert feed.stream is not None
             for number, batches in enumerate(self.streams[feed.stream]):
-                found += self._taken_in(node.ingest(i.name, self.root), feed, batches, number)
-        return found
+                task = node.ingest(i.name, self.root)
+                found += self._taken_in(task, feed, batches, number, packets)
+        return found + self._exchanged(packets)
 
-    def _taken_in(self, task: IngestTask, feed: Feed, batches: Task, number: int) -> list[Arrival]:
+    def _taken_in(
+        self, task: IngestTask, feed: Feed, batches: Task, number: int, packets: list[Packet]
+    ) -> list[Arrival]:
         for _ in range(self.attempts):
             rows = (batch.select(list(feed.columns)) for batch in batches)
             found = list(self._sent(task)(rows, number))
-        if self.faithful:
-            found = [Arrival.from_json(json.loads(json.dumps(a.to_json()))) for a in found]
+        packets += [p for p in found if isinstance(p, Packet)]
+        return self._told([a for a in found if isinstance(a, Arrival)])
+
+    def _exchanged(self, packets: list[Packet]) -> list[Arrival]:
+        """Have packets put together by where they go."""
+        found: list[Arrival] = []
+        for place in sorted({self.homes.place(packet) for packet in packets}):
+            mine = [packet for packet in packets if self.homes.place(packet) == place]
+            for _ in range(self.attempts):
+                stored = list(self._sent(self.pipeline.merging(self.root))(mine))
+            found += self._told(stored)
         return found
+
+    def _told(self, found: list[Arrival]) -> list[Arrival]:
+        if not self.faithful:
+            return found
+        return [Arrival.from_json(json.loads(json.dumps(a.to_json()))) for a in found]
 
     def _sent(self, value: Any) -> Any:
         return pickle.loads(pickle.dumps(value)) if self.faithful else value
@@ -122,11 +152,12 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
 
     def pass_on(self, task: StepTask, node: Node, ingest: IngestTask, feed: Feed) -> list[Arrival]:
         found: list[Arrival] = []
+        packets: list[Packet] = []
         for number, part in enumerate(self.rows(task, node)):
             for shape in feed.shape:
                 part = [shape(batch) for batch in part]  # noqa: PLW2901
-            found += self._taken_in(ingest, feed, part, number)
-        return found
+            found += self._taken_in(ingest, feed, part, number, packets)
+        return found + self._exchanged(packets)
 
     def drain(self, rows: list[list[pa.RecordBatch]]) -> None:
         """They are made already."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from skewless.engine.operator import Step
 from skewless.engine.report import InstanceLoad, InstanceReport
 from skewless.state.cache import CACHE
 from skewless.state.files import Folder
+from skewless.state.parts import Range
 from skewless.state.rewriting import Layout, rewrite
 from skewless.state.segments import Rows, SegmentInfo, write_segment
 
@@ -55,7 +56,8 @@ class Clock:
 @dataclass
 class Instance:
     """What work is done with, and where it notes down what it did: `load`, `detail`, `written`,
-    and rows that came too late."""
+    and rows that came too late. Work that looks at some ranges of hashes of a side only says so in
+    `reads`: its other rows may then be missing, where fetching costs."""
 
     number: int
     instances: int
@@ -67,6 +69,7 @@ class Instance:
     load: InstanceLoad = field(default_factory=lambda: InstanceLoad(0))
     detail: dict[str, Any] = field(default_factory=dict)
     written: list[SegmentInfo] = field(default_factory=list)
+    reads: Mapping[str, Sequence[Range]] = field(default_factory=dict)
     lateness: list[dict[str, int]] = field(default_factory=list)
     bytes_out: int = 0
 
@@ -79,7 +82,10 @@ class Instance:
     def rows(self, segment: SegmentInfo) -> Rows:
         """The rows of a segment, mapped into memory; those that are asked for again stay so."""
         layout = self.layouts[segment.side]
-        return CACHE.rows(self.folder, segment, layout.time_index, self.scope, layout.schema)
+        wanted = self.reads.get(segment.side)
+        return CACHE.rows(
+            self.folder, segment, layout.time_index, self.scope, layout.schema, wanted
+        )
 
     def write(self, side: str, rows: Rows, kind: str, level: int = 0) -> None:
         """Rows that will be state."""
@@ -152,6 +158,7 @@ class StepTask:
         compacted: list[SegmentInfo] = []
         if self.step.compaction is not None:
             share = (instance.number, instance.instances)
+            instance.reads = self.step.compaction.reads(instance.number)
             compacted = list(
                 rewrite(instance.folder, self.step.compaction, share, self.batch_id, instance.rows)
             )

@@ -13,12 +13,14 @@ from skewless import failpoints
 from skewless.engine.ahead import FarAheadLog
 from skewless.engine.clock import BatchClock
 from skewless.engine.counted import MaybeReport, WorkPrices
+from skewless.engine.exchange import Homes
 from skewless.engine.idleness import idle_inputs, last_heard_us
 from skewless.engine.instance import StepTask
 from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
 from skewless.engine.pipeline import Node, Pipeline
 from skewless.engine.report import BatchReport, InstanceReport, OperatorReport, heaviest
+from skewless.engine.sizing import Sizing
 from skewless.engine.takeover import record, take_over
 from skewless.engine.watermark import NEVER_US, advance, behind, known, reached
 from skewless.errors import DataError, StateAccessError, StateDamagedError
@@ -54,6 +56,7 @@ class Query:
         self._notes: Mapping[str, tuple[str, ...]] = {}  # what has changed, until it is reported
         self._is_recorded = True
         self.coordinators: dict[str, Coordinator] = {}
+        self.sizes = {node.name: Sizing() for node in pipeline.nodes}
         self._prices: defaultdict[tuple[str, str], WorkPrices] = defaultdict(WorkPrices)
         self._losses, self._far_ahead = LossLog(), FarAheadLog()
         self.clock = BatchClock(self.folder)
@@ -80,6 +83,12 @@ class Query:
         }
         self.clean_up_orphans()
         self.is_open = True
+
+    def homes(self) -> Homes:
+        """Where the rows of the next batch are to go, if they are exchanged."""
+        nodes = self.pipeline.nodes
+        instances = {n.name: self.sizes[n.name].now or n.operator.instances for n in nodes}
+        return self.pipeline.homes(self.root, self.coordinators, instances)
 
     def _state(self, node: Node) -> OperatorState | None:
         return None if self.last is None else self.last.operators[node.name]
@@ -216,6 +225,8 @@ class Query:
         outcomes = {
             name: self.coordinators[name].conclude(batch) for name, batch in batches.items()
         }
+        for name, outcome in outcomes.items():
+            self.sizes[name].learn(batches[name], outcome.loads)
         if batch_id > 0 and _emitted_nothing(batches[self.pipeline.root.name]):
             moves = ()  # files without rows; only the first batch shows one, for its schema
         states = {
@@ -254,7 +265,10 @@ class Query:
     ) -> BatchReport:
         reports = [
             _operator_report(
-                node, batches[node.name], outcomes[node.name], self._notes.get(node.name, ())
+                node,
+                batches[node.name],
+                outcomes[node.name],
+                (*self._notes.get(node.name, ()), *self.sizes[node.name].notes()),
             )
             for node in self.pipeline.nodes
         ]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
 
+from skewless.arrays.types import FAR_US
 from skewless.engine.changes import Adopted, Facts
 from skewless.engine.watermark import EventTimes
 from skewless.placement.figures import Decision, Figures, WatchedKey
@@ -22,12 +23,18 @@ from skewless.state.blobs import BlobInfo
 from skewless.state.commits import CommitLog, OperatorState
 from skewless.state.compaction import choose_compactions
 from skewless.state.files import Folder
-from skewless.state.rewriting import Compaction, Layout, Merge
-from skewless.state.segments import SegmentInfo
+from skewless.state.parts import is_far
+from skewless.state.rewriting import Compaction, Layout, Merge, Shares
+from skewless.state.segments import Rows, SegmentInfo, write_segment
 
 if TYPE_CHECKING:
+    from skewless.engine.exchange import Outbox
     from skewless.engine.instance import Instance
     from skewless.engine.report import InstanceLoad, InstanceReport
+
+# Ranges of hashes that rows are sent by: as many as a join has slots, so that places that were
+# learned are kept to; not so many that packets are tiny.
+BUCKETS_EACH, BUCKETS_MIN, BUCKETS_MAX = 16, 64, 1024
 
 
 @dataclass(frozen=True)
@@ -107,11 +114,13 @@ class Arrival:
 
 @dataclass(frozen=True)
 class IngestContext:
-    """What a task knows while it takes rows in: where the state is, whose it is, which task."""
+    """What a task knows while it takes rows in: where the state is, whose it is, which task. With
+    an `outbox`, rows that can be exchanged go there instead of into a segment."""
 
     root: str
     operator: str
     task: int = 0
+    outbox: Outbox | None = None
 
     @cached_property
     def folder(self) -> Folder:
@@ -157,8 +166,9 @@ class Batch:
 
     Rows before `watermark_us` are late. Rows of later batches will be at or after
     `next_watermark_us`. With `is_last` there are no later batches. `idle` are the inputs that do
-    not hold time back; `is_idle`: none does. `reports` are what the instances of each step so far
-    have reported; None for those that the sink did not ask to work.
+    not hold time back; `is_idle`: none does. So many `instances` are to work on it, of as many as
+    there are `cores`, if that is known. `reports` are what the instances of each step so far have
+    reported; None for those that the sink did not ask to work.
     """
 
     batch_id: int
@@ -170,6 +180,8 @@ class Batch:
     is_last: bool = False
     idle: tuple[str, ...] = ()
     is_idle: bool = False
+    instances: int = 1
+    cores: int | None = None
     steps: list[Step] = field(default_factory=list)
     reports: list[Sequence[InstanceReport | None]] = field(default_factory=list)
 
@@ -203,10 +215,15 @@ class Batch:
         keep_after_us: Mapping[str, int],
         segments: Sequence[SegmentInfo] | None = None,
         merge: Merge | None = None,
+        shares: Callable[[], Shares] | None = None,
     ) -> Compaction | None:
-        """The segments that are due to be put together, if any."""
+        """The segments that are due to be put together, if any. Where fetching costs, every
+        instance does so with its own of the `shares`, if it is said what they are."""
         groups = choose_compactions(list(self.state.segments if segments is None else segments))
-        return Compaction(groups, layouts, keep_after_us, merge) if groups else None
+        if not groups:
+            return None
+        own = shares() if shares is not None and is_far(self.folder) else None
+        return Compaction(groups, layouts, keep_after_us, merge, own)
 
     def old_after(self, old: Sequence[SegmentInfo]) -> list[SegmentInfo]:
         """Segments of earlier batches after the compactions of this one. A compaction counts only
@@ -261,6 +278,14 @@ class Operator(ABC):
 
     kind: ClassVar[str]
     spec: Spec
+    instances: int
+    """How many it has; if it is `elastic`, only to begin with (`engine/sizing.py`)."""
+    elastic: bool
+
+    @property
+    def instances_least(self) -> int:
+        """How many it needs, however little there is to do."""
+        return 1
 
     @property
     def inputs(self) -> tuple[Input, ...]:
@@ -290,6 +315,26 @@ class Operator(ABC):
     ) -> Iterator[Arrival]:
         """Store the rows of an input that one task has; tell what was found."""
 
+    def exchanged(self) -> Mapping[str, Layout]:
+        """The sides whose rows may come together from several tasks, by ranges of their hashes."""
+        return {}
+
+    @property
+    def buckets(self) -> int:
+        """Into how many ranges of hashes they are divided on their way."""
+        return min(max(BUCKETS_MIN, BUCKETS_EACH * self.instances), BUCKETS_MAX)
+
+    def store(self, name: str, side: str, rows: Rows, context: IngestContext) -> Arrival:
+        """Store rows that have come together; tell what the tasks could not know of them."""
+        return Arrival(name, runs=(RunRef(self.write(side, rows, context)),))
+
+    def write(self, side: str, rows: Rows, context: IngestContext) -> SegmentInfo:
+        schema = self.exchanged()[side].schema
+        return write_segment(
+            context.folder, side, schema, rows,
+            floor_us=-FAR_US, level=0, batch_id=-1, cells=self.buckets,
+        )  # fmt: skip
+
     @abstractmethod
     def coordinator(self, state: OperatorState | None, folder: Folder) -> Coordinator:
         """Begin, or go on from what a commit says."""
@@ -301,6 +346,11 @@ class Operator(ABC):
 class Coordinator(ABC):
     """The driver's part of one operator in a running query. What it learns from batch to batch may
     get lost at a restart, but for what it puts into an outcome."""
+
+    def homes(self, buckets: int, instances: int) -> Sequence[int]:
+        """Which of so many instances works on each of so many equal ranges of hashes, as far as it
+        is known before a batch."""
+        return [bucket * instances // buckets for bucket in range(buckets)]
 
     @abstractmethod
     def plan(self, batch: Batch) -> Step | None:

@@ -11,7 +11,10 @@ import pyarrow as pa
 from skewless.arrays.hashing import HASH_FUNCTION
 from skewless.engine.ahead import AHEAD, NotAhead
 from skewless.engine.clock import NO_RULES, ClockRules, noted_moment
-from skewless.engine.operator import Arrival, IngestContext, Input, Operator
+from skewless.engine.exchange import Homes, MergeTask, Outbox, Packet
+from skewless.engine.operator import Arrival, Coordinator, IngestContext, Input, Operator
+from skewless.state.files import Folder
+from skewless.state.parts import is_far
 
 
 @dataclass(frozen=True)
@@ -44,29 +47,36 @@ class Node:
     def ingest(self, name: str, root: str) -> IngestTask:
         """The task that takes the rows of an input in."""
         [feed] = [feed for i, feed in self.fed() if i.name == name]
-        return IngestTask(self.operator, self.name, name, root, feed.rules.max_ahead_us)
+        exchanges = bool(self.operator.exchanged()) and is_far(Folder(root))
+        buckets = self.operator.buckets if exchanges else 0
+        ahead_us = feed.rules.max_ahead_us
+        return IngestTask(self.operator, self.name, name, root, ahead_us, buckets)
 
 
 @dataclass(frozen=True)
 class IngestTask:
     """What a task does that takes rows of an input in. It is sent along with the operator, but not
     with its feeds: what shapes rows before may be known to the driver only. Rows that are more than
-    `max_ahead_us` ahead of the batch's moment are put aside."""
+    `max_ahead_us` ahead of the batch's moment are put aside. With `buckets`, rows are sent on as
+    packets of so many ranges."""
 
     operator: Operator
     operator_name: str
     name: str
     root: str
     max_ahead_us: int | None = None
+    buckets: int = 0
 
-    def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival]:
+    def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival | Packet]:
         schema = self.operator.input(self.name).schema
-        context = IngestContext(self.root, self.operator_name, task)
+        outbox = Outbox(self.operator_name, self.name, self.buckets) if self.buckets else None
+        context = IngestContext(self.root, self.operator_name, task, outbox)
         rows = (as_schema(batch, schema) for batch in batches)
         passing = self._not_ahead(context)
         kept = rows if passing is None else passing.rows(rows)
         for arrival in self.operator.ingest(self.name, kept, context):
             yield replace(arrival, operator=self.operator_name)
+            yield from () if outbox is None else outbox.taken()
         if passing is not None and passing.put_aside:
             aside = passing.put_aside
             yield Arrival(self.name, aside, dropped={AHEAD: aside}, operator=self.operator_name)
@@ -133,6 +143,26 @@ class Pipeline:
     def goes_by_clock(self) -> bool:
         """Whether anything is asked of a stream by the clock."""
         return any(feed.rules for _, _, feed in self.streams())
+
+    def homes(
+        self, root: str, coordinators: Mapping[str, Coordinator], instances: Mapping[str, int]
+    ) -> Homes:
+        """Where the rows of the next batch are to go, if they are exchanged; so many instances had
+        the last."""
+        if not is_far(Folder(root)):
+            return Homes()
+        return Homes({
+            node.name: (
+                coordinators[node.name].homes(node.operator.buckets, instances[node.name]),
+                instances[node.name],
+            )
+            for node in self.nodes
+            if node.operator.exchanged()
+        })  # fmt: skip
+
+    def merging(self, root: str) -> MergeTask:
+        """The task that puts packets together."""
+        return MergeTask({node.name: node.operator for node in self.nodes}, root)
 
     def fingerprint(self) -> dict[str, str]:
         """What a checkpoint is tied to."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,14 +140,17 @@ def heavy_keys_of(stored: Rows, side: SideSpec) -> tuple[HeavyKey, ...]:
     return tuple(sorted(found, key=lambda k: (-k.rows, k.value)))
 
 
+def cells_of(columns: Sequence[pa.Array], side: SideSpec) -> Ints | None:
+    """The cell of every row, if there is a band."""
+    return keys.cells_of(columns[side.bands[0].index], side.bands[0]) if side.bands else None
+
+
 def store(
     arrived: pa.RecordBatch, side: SideSpec, name: str, folder: Folder, *, probes: bool = True
 ) -> tuple[RunRef, Rows]:
     """Sort rows by key and time and store them; with a file of probes where they have a band and
     the work does not make them itself."""
-    cells = None
-    if side.bands:
-        cells = keys.cells_of(arrived.column(side.bands[0].index), side.bands[0])
+    cells = cells_of(arrived.columns, side)
     stored, cells = sorted_rows(arrived, side, cells)
     segment = write_segment(
         folder, name, side.schema, stored, floor_us=-FAR_US, level=0, batch_id=-1

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from skewless.arrays.types import Side
-from skewless.placement.units import Cut, RoutingTable, WorkUnit, slot_bounds
+from skewless.placement.units import Cut, RoutingTable, WorkUnit, slot_bounds, slot_of
 
 CutOf = Literal["probers", "stored"]
 Instances = npt.NDArray[np.int32]
@@ -46,6 +46,17 @@ class IsolatedKey:
 
     def ways(self, prober: Side) -> int:
         return len(self.left if prober == "left" else self.right)
+
+    def resized(self, before: int, after: int) -> IsolatedKey:
+        """The same share of another number of instances; what is not split stays so."""
+
+        def share(of: tuple[int, ...]) -> tuple[int, ...]:
+            if len(of) == 1:
+                return ((2 * of[0] + 1) * after // (2 * before),)
+            now = {j for i in of for j in range(i * after // before, -(-(i + 1) * after // before))}
+            return tuple(sorted(now))
+
+        return replace(self, left=share(self.left), right=share(self.right))
 
     def units(self) -> dict[int, WorkUnit]:
         """The work unit of each instance that takes part."""
@@ -113,6 +124,26 @@ class Placement:
 
     def without_isolated(self, key: int) -> Placement:
         return replace(self, isolated=tuple(o for o in self.isolated if o.hash != key))
+
+    def refined(self, factor: int) -> Placement:
+        """The same with every slot divided into several."""
+        slots = self.slots * factor
+        isolated = tuple(replace(own, slot=slot_of(own.hash, slots)) for own in self.isolated)
+        return replace(self, instance_of=np.repeat(self.instance_of, factor), isolated=isolated)
+
+    def resized(self, instances: int) -> Placement:
+        """The same division, as far as that goes, over more instances or fewer: what one has done
+        is done by several now, or what neighbours have done by one."""
+        if instances == self.instances:
+            return self
+        order = np.argsort(self.instance_of, kind="stable")
+        counts = np.bincount(self.instance_of, minlength=self.instances)
+        rank = np.arange(self.slots) - np.repeat(np.cumsum(counts) - counts, counts)
+        share = (2 * rank + 1) / (2 * np.repeat(counts, counts))  # how far through an instance
+        of = np.empty(self.slots, np.int32)
+        of[order] = (self.instance_of[order] + share) * instances / self.instances
+        isolated = tuple(own.resized(self.instances, instances) for own in self.isolated)
+        return Placement(instances, of, isolated)
 
     def table(self, strategy: str) -> RoutingTable:
         """The work units of every instance. Neighbouring slots of one instance are one range; keys

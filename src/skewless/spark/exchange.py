@@ -14,12 +14,18 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from skewless.engine.exchange import MergeTask, Packet
 from skewless.engine.instance import StepTask
+from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import IngestTask
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 JSON_SCHEMA = "json string"  # of what tasks report to the driver
+# The same, besides rows that are on their way to other tasks.
+PACKET_SCHEMA = (
+    "json string, operator string, input string, side string, bucket int, deal int, data binary"
+)
 FREEZING_TASKS = 4
 
 _tasks_run = 0
@@ -31,13 +37,55 @@ class Reported(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
-def ingest_function(task: IngestTask) -> ArrowFunction:
-    """Rows of an input in, what the task made of them out."""
+def ingest_function(task: IngestTask, *, packets: bool) -> ArrowFunction:
+    """Rows of an input in, what the task made of them out; with `packets`, these too."""
 
     def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         set_tcp_nodelay()
-        for arrival in task(batches, _task_number()):
+        for made in task(batches, _task_number()):
+            yield _as_row(made, packets=packets)
+        freeze_gc()
+
+    return function
+
+
+def _as_row(made: Arrival | Packet, *, packets: bool) -> pa.RecordBatch:
+    if isinstance(made, Arrival):
+        told = _as_json(made)
+        if not packets:
+            return told
+        return pa.RecordBatch.from_arrays(
+            [told.column(0), *(pa.nulls(1, f.type) for f in PACKET_FIELDS)], PACKET_NAMES
+        )
+    values = [pa.array([getattr(made, f.name)], f.type) for f in PACKET_FIELDS]
+    return pa.RecordBatch.from_arrays([pa.nulls(1, pa.string()), *values], PACKET_NAMES)
+
+
+PACKET_FIELDS = (
+    *(pa.field(name, pa.string()) for name in ("operator", "input", "side")),
+    *(pa.field(name, pa.int32()) for name in ("bucket", "deal")),
+    pa.field("data", pa.binary()),
+)
+PACKET_NAMES = ["json", *(f.name for f in PACKET_FIELDS)]
+
+
+def merge_function(task: MergeTask) -> ArrowFunction:
+    """Packets of some ranges in, what was made of them out; what tasks have told goes through."""
+
+    def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        set_tcp_nodelay()
+        told: list[pa.RecordBatch] = []
+
+        def packets() -> Iterator[Packet]:
+            for batch in batches:
+                told.append(batch.select([0]).filter(batch.column(0).is_valid()))
+                sent = batch.filter(batch.column(0).is_null()).select(PACKET_NAMES[1:])
+                for i in range(sent.num_rows):
+                    yield Packet(*(column[i].as_py() for column in sent.columns))
+
+        for arrival in task(packets()):
             yield _as_json(arrival)
+        yield from told
         freeze_gc()
 
     return function
@@ -71,8 +119,8 @@ def pass_on_function(task: StepTask, ingest: IngestTask, columns: tuple[int, ...
 
     def pass_on(instance: int) -> Iterator[pa.RecordBatch]:
         rows = (batch.select(wanted) for batch in task.rows_of(instance))
-        for arrival in ingest(rows, instance):
-            yield _as_json(arrival)
+        for made in ingest(rows, instance):
+            yield _as_row(made, packets=ingest.buckets > 0)
 
     return _per_instance(pass_on)
 

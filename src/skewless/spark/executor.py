@@ -10,22 +10,28 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.engine.batch import run_batch
+from skewless.engine.exchange import DEALS, Homes, MergeTask
 from skewless.engine.executor import Executor, Sink
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Feed, IngestTask, Node
 from skewless.engine.report import InstanceReport
+from skewless.spark.cluster import Places, parallelism
 from skewless.spark.exchange import (
     JSON_SCHEMA,
+    PACKET_SCHEMA,
     ArrowFunction,
     ingest_function,
+    merge_function,
     pass_on_function,
     report_function,
     rows_function,
@@ -40,25 +46,53 @@ ARROW_ROWS_DEFAULT = "10000"
 ARROW_ROWS_WANTED = "20000"  # fewer, larger hand-overs between Spark and Python
 
 
-def taken_in(frame: DataFrame, task: IngestTask, columns: tuple[int, ...]) -> DataFrame:
-    """Rows of a DataFrame, taken in by an operator: what its tasks report. Columns go by number:
-    `mapInArrow` looks them up by name, and takes a dot in a name for a field of a struct."""
+def taken_in(
+    frame: DataFrame, task: IngestTask, columns: tuple[int, ...], *, packets: bool
+) -> DataFrame:
+    """Rows of a DataFrame, taken in by an operator: what its tasks report, or send on as packets.
+    Columns go by number: `mapInArrow` looks them up by name, and takes a dot in a name for a field
+    of a struct."""
     numbered = frame.toDF(*(f"c{i}" for i in range(len(frame.columns))))
     wanted = numbered.select(*(f"c{i}" for i in columns))
-    return wanted.mapInArrow(ingest_function(task), JSON_SCHEMA)
+    schema = PACKET_SCHEMA if packets else JSON_SCHEMA
+    return wanted.mapInArrow(ingest_function(task, packets=packets), schema)
 
 
-@dataclass(frozen=True)
+def exchanged(frame: DataFrame, homes: Homes, task: MergeTask) -> DataFrame:
+    """Packets brought to where they belong, and what was made of them."""
+    if not homes.of or "data" not in frame.columns:
+        return frame
+    place = F.lit(0)
+    for operator, (instance_of, count) in homes.of.items():
+        listed = F.split(F.lit(",".join(map(str, instance_of))), ",")
+        home = listed[F.col("bucket")].cast("int") + F.expr(f"deal * {count} div {DEALS}")
+        place = F.when(F.col("operator") == operator, home % count).otherwise(place)
+    placed = frame.repartitionById(homes.most, place.cast("int"))
+    return placed.mapInArrow(merge_function(task), JSON_SCHEMA)
+
+
+@dataclass
 class SparkExecutor(Executor[DataFrame]):
     """The tasks of one batch. `arrived` is the result of job 1; `schemas` are what operators
-    emit, in Spark's types."""
+    emit, in Spark's types; `merging` puts packets together. `places` are where instances have
+    worked before."""
 
     session: SparkSession
     arrived: DataFrame
     schemas: Mapping[str, StructType]
+    merging: MergeTask
+    places: Places | None = None
+
+    def cores(self) -> int:
+        return self._cores
+
+    @cached_property
+    def _cores(self) -> int:
+        return parallelism(self.session)
 
     def arrivals(self) -> list[Arrival]:
-        return [Arrival.from_json(found) for found in _collected(self.arrived)]
+        frame = exchanged(self.arrived, self.homes, self.merging)
+        return [Arrival.from_json(found) for found in _collected(frame)]
 
     def reports(self, task: StepTask) -> list[InstanceReport]:
         frame = self._per_instance(task, report_function(task), JSON_SCHEMA)
@@ -71,12 +105,15 @@ class SparkExecutor(Executor[DataFrame]):
         return empty_frame(self.session, self.schemas[node.name])
 
     def pass_on(self, task: StepTask, node: Node, ingest: IngestTask, feed: Feed) -> list[Arrival]:
+        packets = ingest.buckets > 0
         if feed.shape:
             rows = with_steps(self.rows(task, node), feed.shape)
-            frame = taken_in(rows, ingest, feed.columns)
+            frame = taken_in(rows, ingest, feed.columns, packets=packets)
         else:
             function = pass_on_function(task, ingest, feed.columns)
-            frame = self._per_instance(task, function, JSON_SCHEMA)
+            frame = self._per_instance(task, function, PACKET_SCHEMA if packets else JSON_SCHEMA)
+        if packets:
+            frame = exchanged(frame, self.homes, self.merging)
         return [Arrival.from_json(found) for found in _collected(frame)]
 
     def drain(self, rows: DataFrame) -> None:
@@ -87,7 +124,11 @@ class SparkExecutor(Executor[DataFrame]):
     ) -> DataFrame:
         """One task per instance, which gets the instance's number."""
         count = task.step.instances
-        return self.session.range(0, count, 1, count).mapInArrow(function, schema)
+        if self.places is None:
+            numbers = self.session.range(0, count, 1, count)
+        else:
+            numbers = self.places.numbers(self.session, count, self.cores())
+        return numbers.mapInArrow(function, schema)
 
 
 def _collected(frame: DataFrame) -> list[dict[str, Any]]:
@@ -107,6 +148,7 @@ class BatchDriver:
     ) -> None:
         self.query, self._sink, self._schemas = query, sink, dict(schemas)
         self._output = output
+        self._places = Places()
         self._at_work = threading.Lock()
         self._closed = False
 
@@ -129,6 +171,7 @@ class BatchDriver:
         checkpoint was given to the next."""
         with self._at_work:
             self._closed = True
+            self._places.forget()
 
     def __call__(self, arrived: DataFrame, batch_id: int) -> None:
         with self._at_work:
@@ -140,7 +183,8 @@ class BatchDriver:
             CheckpointLock(self.query.folder).acquire()  # held as long as this process lives
             self.open()
         session = arrived.sparkSession
-        executor = SparkExecutor(session, arrived, self._schemas)
+        merging = self.query.pipeline.merging(self.query.root)
+        executor = SparkExecutor(session, arrived, self._schemas, merging, self._places)
         run_batch(self.query, executor, self._sink, batch_id)
         if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:
             # This is the query's own copy of the session, and it plans the batches to come.

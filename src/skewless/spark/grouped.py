@@ -25,7 +25,7 @@ class GroupedResult:
     window: Duration | tuple[Duration, Duration] | None = None
     late: Duration | None = None
     strategy: Grouping | Auto | None = None
-    instances: int | None = None
+    instances: int | Auto = "auto"
     on_null_time: ErrorOrDrop = "error"
 
     def agg(self, aggs: Mapping[str, object] | None = None, **named: object) -> Aggregated:

@@ -10,7 +10,6 @@ import atexit
 import shutil
 import tempfile
 import uuid
-import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -32,6 +31,7 @@ from skewless.engine.pipeline import Feed, Node, Pipeline
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError, ColumnError
 from skewless.expressions import Condition
+from skewless.spark.cluster import parallelism
 from skewless.spark.executor import SparkExecutor, taken_in
 from skewless.spark.interpreter import check_workers
 from skewless.spark.pushdown import pushed_down
@@ -116,6 +116,8 @@ class Result(ABC):
                 print(f"  {i.name}: {source}{shaped}")
             for fact, value in node.operator.fingerprint().items():
                 print(f"  {fact}: {value}")
+            auto = "auto: as many as a batch needs, and the executors have cores"
+            print(f"  instances: {auto if node.operator.elastic else node.operator.instances}")
         if self.steps:
             print("then " + " → ".join(method for method, _ in self.steps))
 
@@ -197,7 +199,7 @@ class Result(ABC):
         window: Duration | tuple[Duration, Duration] | None = None,
         late: Duration | None = None,
         strategy: Grouping | Auto | None = None,
-        instances: int | None = None,
+        instances: int | Auto = "auto",
         on_null_time: ErrorOrDrop = "error",
     ) -> GroupedResult:
         """Groups to be aggregated: ``result.groupBy("k", time="at", window="1 minute").agg(
@@ -296,7 +298,9 @@ class Result(ABC):
         pipeline, plan = self.pipeline(parallelism(self.sparkSession), None)
         query = Query(root, pipeline)
         query.open()
-        executor = SparkExecutor(self.sparkSession, plan.arrivals(pipeline, root), plan.schemas)
+        arrived = plan.arrivals(pipeline, root)
+        executor = SparkExecutor(self.sparkSession, arrived, plan.schemas, pipeline.merging(root))
+        executor.homes = query.homes()
         rows = BatchWork(query, executor, 0, is_last=True).up_to_results()
         return with_steps(rows, plan.steps)
 
@@ -386,14 +390,18 @@ class Plan:
         return Feed(columns, source=below.name, lag_us=lag_us, shape=source.steps)
 
     def arrivals(self, pipeline: Pipeline, root: str) -> DataFrame:
-        """The streams' rows, sorted and stored: what the tasks report. A stream uses no more tasks
-        than the session can run at once: more would only make more files."""
+        """The streams' rows, sorted and stored: what the tasks report. Where tasks write files, a
+        stream uses no more of them than the session can run at once: more would only make more
+        files."""
         tasks = parallelism(self.streams[0].sparkSession)
+        taken = [(feed, node.ingest(i.name, root)) for node, i, feed in pipeline.streams()]
+        packets = any(task.buckets for _, task in taken)
         frames = []
-        for node, i, feed in pipeline.streams():
+        for feed, task in taken:
             assert feed.stream is not None
-            frame = self.streams[feed.stream].coalesce(tasks)
-            frames.append(taken_in(frame, node.ingest(i.name, root), feed.columns))
+            frame = self.streams[feed.stream]
+            frame = frame if task.buckets else frame.coalesce(tasks)
+            frames.append(taken_in(frame, task, feed.columns, packets=packets))
         united = frames[0]
         for frame in frames[1:]:
             united = united.unionAll(frame)
@@ -406,6 +414,7 @@ OFFERED = (
     "withColumn", "withColumnRenamed", "writeStream",
 )  # fmt: skip
 REPR_LENGTH = 60  # of the columns that a result shows, about
+AUTO = "auto"
 BELOW = "below"  # the output mode of operators whose results are taken further
 
 
@@ -420,22 +429,15 @@ def _taken_times(
     return times.select({name: name for name in times.columns if name in names})
 
 
-_parallelism: weakref.WeakKeyDictionary[SparkSession, int] = weakref.WeakKeyDictionary()
-
-
-def parallelism(session: SparkSession) -> int:
-    """How many tasks the session runs at once, asked so that it works under Spark Connect too."""
-    if session not in _parallelism:
-        ids = session.range(0, 1 << 16).select(F.spark_partition_id().alias("p"))
-        _parallelism[session] = int(ids.agg(F.max("p")).collect()[0][0]) + 1
-    return _parallelism[session]
-
-
 def sizes(**given: object) -> Mapping[str, int | None]:
-    """Numbers of instances or slots, checked."""
+    """Numbers of instances or slots, checked; None for those that are "auto"."""
+    found: dict[str, int | None] = {}
     for name, value in given.items():
-        if value is not None and (
-            not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= 65_536
-        ):
-            raise ArgumentError(name, value, "a whole number from 1 to 65536, or None")
-    return given  # type: ignore[return-value]
+        is_auto = value is None or value == AUTO
+        if is_auto:
+            found[name] = None
+        elif isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 65_536:
+            found[name] = value
+        else:
+            raise ArgumentError(name, value, 'a whole number from 1 to 65536, or "auto"')
+    return found

@@ -14,9 +14,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.engine.lifecycle import Query
 from skewless.errors import ArgumentError, ColumnError
+from skewless.spark.cluster import parallelism
 from skewless.spark.executor import BatchDriver
 from skewless.spark.interpreter import check_workers, is_remote
-from skewless.spark.result import Result, parallelism
+from skewless.spark.result import Result
 from skewless.spark.sinks import (
     ConsoleSink,
     FileSink,

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skewless.errors import ArgumentError, StateAccessError
+from skewless.state.traffic import TRAFFIC
 
 CACHE_BYTES_MAX = int(os.environ.get("SKEWLESS_CACHE_BYTES", str(20 << 30)))
 CACHE_TRIES = 3
@@ -95,6 +96,8 @@ class Folder:
                 filesystem, base = self._remote
                 with filesystem.open_output_stream(f"{base}/{name}") as out:
                     out.write(data)
+                TRAFFIC.requests += 1
+                TRAFFIC.written += memoryview(data).nbytes
         except OSError as error:
             raise StateAccessError(
                 f"cannot write {self.path(name)}: {error}. Free or enlarge the disk, or check the "
@@ -150,7 +153,10 @@ class Folder:
             return Path(self.path(name)).read_bytes()
         filesystem, base = self._remote
         with filesystem.open_input_file(f"{base}/{name}") as source:
-            return bytes(source.read())
+            data = bytes(source.read())
+        TRAFFIC.requests += 1
+        TRAFFIC.fetched += len(data)
+        return data
 
     def size(self, name: str) -> int | None:
         """The size of a file in bytes, None if there is none."""
@@ -196,6 +202,34 @@ class Folder:
         except FileNotFoundError:
             pass
 
+    def map_bytes(self, name: str, offset: int, length: int) -> pa.Buffer:
+        """Some bytes of a file, mapped into memory; of a remote one, no others are fetched."""
+        if self.is_local:
+            with pa.memory_map(self.path(name)) as source:
+                source.seek(offset)
+                return source.read_buffer(length)
+        with pa.memory_map(self._cached_bytes(name, offset, length)) as source:
+            return source.read_buffer()
+
+    def _cached_bytes(self, name: str, offset: int, length: int) -> str:
+        cache = Path(tempfile.gettempdir()) / "skewless-cache"
+        digest = hashlib.sha256(f"{self.path(name)}#{offset}+{length}".encode()).hexdigest()
+        local = cache / digest
+        if local.exists():
+            TRAFFIC.hits += 1
+        else:
+            cache.mkdir(parents=True, exist_ok=True)
+            _evict(cache)
+            partial = cache / f"{digest}.{uuid.uuid4().hex}"
+            filesystem, base = self._remote
+            with filesystem.open_input_file(f"{base}/{name}") as source:
+                partial.write_bytes(source.read_at(length, offset))
+            TRAFFIC.requests += 1
+            TRAFFIC.fetched += length
+            os.replace(partial, local)
+        os.utime(local)
+        return str(local)
+
     def map(self, name: str) -> pa.MemoryMappedFile:
         """A file mapped into memory; FileNotFoundError if there is none."""
         if self.is_local:
@@ -209,7 +243,9 @@ class Folder:
         cache = Path(tempfile.gettempdir()) / "skewless-cache"
         digest = hashlib.sha256(self.path(name).encode()).hexdigest()
         local = cache / digest
-        if not local.exists():
+        if local.exists():
+            TRAFFIC.hits += 1
+        else:
             cache.mkdir(parents=True, exist_ok=True)
             _evict(cache)
             partial = cache / f"{digest}.{uuid.uuid4().hex}"
@@ -220,6 +256,8 @@ class Folder:
                 source_filesystem=filesystem,
                 destination_filesystem=pafs.LocalFileSystem(),
             )
+            TRAFFIC.requests += 1
+            TRAFFIC.fetched += partial.stat().st_size
             os.replace(partial, local)
         os.utime(local)
         return str(local)

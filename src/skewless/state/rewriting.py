@@ -13,6 +13,7 @@ from skewless import failpoints
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, frozen
 from skewless.state.files import Folder
+from skewless.state.parts import Range
 from skewless.state.segments import Rows, SegmentInfo, write_segment
 
 # A generation in small pieces costs every later batch more, as each is looked into.
@@ -35,18 +36,48 @@ class Layout:
 
 
 @dataclass(frozen=True)
+class Share:
+    """Rows that an instance rewrites: those in a range of hashes or, if several share it, part
+    number `part` of `parts` of each segment's rows there, by where they lie."""
+
+    hash_min: int
+    hash_max: int
+    part: int = 0
+    parts: int = 1
+
+    def of(self, rows: Rows) -> Rows:
+        low, high = np.uint64(self.hash_min), np.uint64(self.hash_max)
+        begin = int(np.searchsorted(rows.hashes, low, "left"))
+        length = int(np.searchsorted(rows.hashes, high, "right")) - begin
+        first, after = (length * p // self.parts for p in (self.part, self.part + 1))
+        return rows.slice(begin + first, begin + after)
+
+
+Shares = tuple[tuple[Share, ...], ...]  # of every instance
+
+
+@dataclass(frozen=True)
 class Compaction:
     """Groups of segments that are to be one each. Rows before `keep_after_us` of their side are
-    left out. `merge` puts rows together; by default they are laid in order, none is lost."""
+    left out. `merge` puts rows together; by default they are laid in order, none is lost. With
+    `shares`, every instance rewrites what it works on: `shares[i]` is that of instance i."""
 
     groups: tuple[tuple[SegmentInfo, ...], ...]
     layouts: Mapping[str, Layout]
     keep_after_us: Mapping[str, int]
     merge: Merge | None = None
+    shares: Shares | None = None
 
     @property
     def replaced(self) -> set[str]:
         return {s.name for group in self.groups for s in group}
+
+    def reads(self, instance: int) -> dict[str, list[Range]]:
+        """The ranges of hashes that an instance has to read of every side; none said: of all."""
+        if self.shares is None:
+            return {}
+        ranges = [(share.hash_min, share.hash_max) for share in self.shares[instance]]
+        return {group[0].side: ranges for group in self.groups}
 
 
 Reader = Callable[[SegmentInfo], Rows]
@@ -57,9 +88,9 @@ def rewrite(
 ) -> Iterator[SegmentInfo]:
     """Rewrite what falls to an instance, number i of n, of some groups of segments; leave out what
     is late or expired. The sources stay as they are until a commit no longer lists them."""
-    for group, piece_of in pieces_for(compaction.groups, share):
+    for group, sources in _to_rewrite(compaction, share, read):
         side, kind = group[0].side, group[0].kind
-        alive = _alive_rows(group, piece_of, compaction.keep_after_us[side], read)
+        alive = _alive_rows(sources, compaction.keep_after_us[side])
         if not alive:
             continue
         rows = (compaction.merge or in_order)(alive)
@@ -91,15 +122,26 @@ def pieces_for(
             yield group, (piece, pieces)
 
 
-def _alive_rows(
-    group: Sequence[SegmentInfo], share: tuple[int, int], keep_after_us: int, read: Reader
-) -> list[Rows]:
-    sources = [read(segment) for segment in group]
-    parts = zip(group, sources, shares_of(sources, *share), strict=True)
-    kept = [
-        rows.slice(begin, end).at_or_after(max(segment.floor_us, keep_after_us))
-        for segment, rows, (begin, end) in parts
-    ]
+Source = tuple[SegmentInfo, Rows]
+
+
+def _to_rewrite(
+    compaction: Compaction, share: tuple[int, int], read: Reader
+) -> Iterator[tuple[Sequence[SegmentInfo], list[Source]]]:
+    """What an instance has to rewrite: of every group, which rows of which segments."""
+    if compaction.shares is not None:
+        for group in compaction.groups:
+            mine = compaction.shares[share[0]]
+            yield group, [(s, of.of(rows)) for s in group for rows in [read(s)] for of in mine]
+        return
+    for some, piece_of in pieces_for(compaction.groups, share):
+        sources = [read(segment) for segment in some]
+        parts = zip(some, sources, shares_of(sources, *piece_of), strict=True)
+        yield some, [(segment, rows.slice(*ends)) for segment, rows, ends in parts]
+
+
+def _alive_rows(sources: Sequence[Source], keep_after_us: int) -> list[Rows]:
+    kept = [rows.at_or_after(max(s.floor_us, keep_after_us)) for s, rows in sources]
     return [rows for rows in kept if len(rows)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,6 +21,14 @@ from skewless import failpoints
 from skewless.arrays.types import FAR_US
 from skewless.errors import StateDamagedError, StateFormatError
 from skewless.state.files import Folder
+from skewless.state.parts import (
+    CELLS,
+    Part,
+    Range,
+    is_far,
+    neighbours,
+    write_parts,
+)
 
 FORMAT = b"1"
 FORMAT_KEY = b"skewless.segment"
@@ -43,6 +51,7 @@ class SegmentInfo:
     its operator gives; `kind` says what they are: "rows" as they came, or what an operator made of
     them. `floor_us` is the watermark when its rows arrived: older rows in it came too late and do
     not count. `level` is how often its rows were compacted, `batch_id` when they were last written.
+    Where fetching costs, it has `parts` that can be read alone, with columns of a known schema.
     """
 
     name: str
@@ -58,17 +67,31 @@ class SegmentInfo:
     level: int = 0
     batch_id: int = -1
     kind: str = ROWS
+    parts: tuple[Part, ...] = ()
+    schema_crc32: int = 0
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> SegmentInfo:
-        return SegmentInfo(**data)
+        if "parts" not in data:
+            return SegmentInfo(**data)
+        return SegmentInfo(**data | {"parts": tuple(Part(*part) for part in data["parts"])})
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self)
+        plain = asdict(self)
+        if not self.parts:
+            del plain["parts"], plain["schema_crc32"]
+        return plain
 
     def touches(self, hash_min: int, hash_max: int) -> bool:
         """Whether it can hold rows of a range of hashes."""
         return self.hash_min <= hash_max and self.hash_max >= hash_min
+
+    def parts_in(self, ranges: Sequence[Range]) -> tuple[Part, ...] | None:
+        """The parts that can hold rows of some ranges of hashes; None: all of it, in one piece."""
+        if not any(self.touches(*of) for of in ranges):
+            return ()
+        found = tuple(part for part in self.parts if part.touches(ranges))
+        return None if len(found) == len(self.parts) else found
 
 
 @dataclass(frozen=True)
@@ -113,13 +136,18 @@ def write_segment(
     batch_id: int,
     kind: str = ROWS,
     place: str = SEGMENTS,
+    cells: int = CELLS,
 ) -> SegmentInfo:
-    """Write rows as a new segment. `place` is another folder for rows that are not state."""
+    """Write rows as a new segment. `place` is another folder for rows that are not state. Where
+    fetching costs it is cut at some borders of so many `cells`."""
     name = f"{place}/{side}-{uuid.uuid4().hex}.arrow"
-    fields = [HASH_FIELD, *(schema.field(i) for i in range(len(schema)))]
-    described = pa.schema(fields, metadata={FORMAT_KEY: FORMAT})
+    described = _stored_schema(schema)
     batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
-    data = _ipc_bytes(batch)
+    parts: tuple[Part, ...] = ()
+    if is_far(folder) and place == SEGMENTS and _is_sorted(rows.hashes):
+        data, parts = write_parts(batch, rows.hashes, cells)
+    else:
+        data = _ipc_bytes(batch)
     failpoints.hit("segment.begun", folder.root)
     folder.write(name, data)
     failpoints.hit("segment.written", folder.root)
@@ -137,7 +165,22 @@ def write_segment(
         level=level,
         batch_id=batch_id,
         kind=kind,
+        parts=parts,
+        schema_crc32=_schema_crc32(described) if parts else 0,
     )
+
+
+def _is_sorted(hashes: npt.NDArray[np.uint64]) -> bool:
+    return bool((hashes[1:] >= hashes[:-1]).all())
+
+
+def _schema_crc32(schema: pa.Schema) -> int:
+    return zlib.crc32(schema.serialize())
+
+
+def _stored_schema(schema: pa.Schema) -> pa.Schema:
+    """What a file has whose rows have some columns."""
+    return pa.schema([HASH_FIELD, *schema], metadata={FORMAT_KEY: FORMAT})
 
 
 def _ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
@@ -159,6 +202,32 @@ def read_arrays(folder: Folder, name: str) -> dict[str, npt.NDArray[Any]]:
     return {n: batch.column(i).to_numpy() for i, n in enumerate(batch.schema.names)}
 
 
+def read_parts(
+    folder: Folder,
+    segment: SegmentInfo,
+    parts: Sequence[Part],
+    time_index: int | None,
+    schema: pa.Schema,
+) -> Rows:
+    """Some rows of a segment. What is fetched is checked."""
+    stored = _stored_schema(schema)
+    if parts and _schema_crc32(stored) != segment.schema_crc32:
+        # The query had other columns when this was written: the file begins with which.
+        with pa.ipc.open_file(folder.map(segment.name)) as reader:
+            stored = reader.schema
+    batches = []
+    for some in neighbours(parts):
+        first = some[0].offset
+        data = folder.map_bytes(segment.name, first, some[-1].offset + some[-1].bytes - first)
+        for part in some:
+            message = data.slice(part.offset - first, part.bytes)
+            if message.size != part.bytes or zlib.crc32(message) != part.crc32:
+                what = f"was truncated or altered from byte {part.offset} on"
+                raise StateDamagedError(f"{folder.path(segment.name)} {what}. {REPAIR}")
+            batches.append(pa.ipc.read_record_batch(message, stored))
+    return _rows_of(_one_batch(batches, stored), folder.path(segment.name), time_index, schema)
+
+
 def read_segment(
     folder: Folder, segment: SegmentInfo, time_index: int | None, schema: pa.Schema | None = None
 ) -> Rows:
@@ -176,10 +245,23 @@ def read_segment(
                 f"{folder.path(segment.name)} is of segment format {found!r}; this version of "
                 f"skewless reads {FORMAT!r}. Upgrade skewless, or start a new checkpoint."
             )
-        batch = reader.get_batch(0)
+        batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
+        batch = _one_batch(batches, reader.schema)
+    return _rows_of(batch, folder.path(segment.name), time_index, schema)
+
+
+def _one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(batches) == 1:
+        return batches[0]
+    return pa.concat_batches(batches) if batches else pa.RecordBatch.from_pylist([], schema)
+
+
+def _rows_of(
+    batch: pa.RecordBatch, file: str, time_index: int | None, schema: pa.Schema | None
+) -> Rows:
     hashes, *columns = batch.columns
     if schema is not None and batch.schema.names[1:] != schema.names:
-        columns = [_column(batch, wanted, folder.path(segment.name)) for wanted in schema]
+        columns = [_column(batch, wanted, file) for wanted in schema]
     return Rows(hashes.to_numpy(), times_of(columns, time_index, len(batch)), columns)
 
 

@@ -14,7 +14,7 @@ from skewless.arrays.types import FAR_US, frozen
 from skewless.engine.instance import Instance
 from skewless.errors import DataError
 from skewless.operators.aggregate.accumulate import merge_partials, positions_in, states_of
-from skewless.operators.aggregate.spec import AggregateSpec
+from skewless.operators.aggregate.spec import PARTIALS, AggregateSpec
 from skewless.operators.groups import by_changes
 from skewless.placement.units import slot_bounds
 from skewless.state.segments import Rows, SegmentInfo
@@ -35,6 +35,8 @@ class FinishWork:
     touched: bool
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
+        mine = slot_bounds(instance.number, instance.number, instance.instances)
+        instance.reads = {PARTIALS: [mine]}
         fresh, old = self._touched(instance) if self.touched else ([], self._closed(instance))
         parts = [rows for rows in (*fresh, *old) if len(rows)]
         if not parts:

@@ -37,10 +37,16 @@ from skewless.operators.aggregate.groupers import (
     write_grouper,
 )
 from skewless.operators.aggregate.ingest import ingest
-from skewless.operators.aggregate.row_shares import Shares, fixed_shares, planned_shares
+from skewless.operators.aggregate.row_shares import (
+    Shares,
+    fixed_shares,
+    planned_shares,
+    put_together,
+)
 from skewless.operators.aggregate.spec import PARTIALS, AggregateSpec, Mode
 from skewless.placement.figures import Decision
 from skewless.placement.grouping import Grouper, Grouping
+from skewless.placement.units import equal_shares
 from skewless.state.blobs import BlobInfo
 from skewless.state.commits import OperatorState
 from skewless.state.files import Folder
@@ -49,19 +55,28 @@ from skewless.state.files import Folder
 @dataclass(frozen=True)
 class AggregateOperator(Operator):
     """An aggregation, whose rows a grouping divides over so many instances. In "append" mode a
-    group is emitted once, when its window closes, in "update" mode whenever it changes."""
+    group is emitted once, when its window closes, in "update" mode whenever it changes. If it is
+    `elastic`, input tasks divide rows by the cores that there were in the batch before; of that,
+    an instance takes several parts where a batch needs fewer instances."""
 
     spec: AggregateSpec
     grouping: Grouping
     instances: int
     mode: Mode = "append"
+    elastic: bool = False
 
     kind: ClassVar[str] = "aggregate"
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
     ) -> Iterator[Arrival]:
-        return ingest(batches, self.spec, self.grouping, self.instances, context)
+        instances = self.parts(context.state())
+        return ingest(batches, self.spec, self.grouping, instances, context)
+
+    def parts(self, state: OperatorState | None) -> int:
+        """Into how many parts the rows of a batch are divided, after the `state` before it."""
+        begun = self.instances
+        return begun if state is None or not self.elastic else state.facts.get("instances", begun)
 
     def coordinator(self, state: OperatorState | None, folder: Folder) -> AggregateCoordinator:
         return AggregateCoordinator(self)
@@ -79,26 +94,28 @@ class AggregateCoordinator(Coordinator):
         closed_to_us, layouts = self._closed_before(batch), self._spec.layouts()
         return Step(
             name="accumulate",
-            instances=self._operator.instances,
+            instances=batch.instances,
             work=AccumulateWork(self._spec, self._shares(batch), closed_to_us),
             emits=False,
             reads=batch.state.segments,
             layouts=layouts,
             compaction=batch.compaction(
-                layouts, {PARTIALS: closed_to_us + 1}, merge=partial(merge_partials, self._spec)
+                layouts,
+                {PARTIALS: closed_to_us + 1},
+                merge=partial(merge_partials, self._spec),
+                shares=partial(equal_shares, batch.instances),
             ),
         )
 
     def _shares(self, batch: Batch) -> Shares:
         """Which rows every instance is to work on."""
         files, grouping = row_files(batch.arrivals), self._operator.grouping
+        parts = self._operator.parts(batch.state)
         if not grouping.planned_by_driver:
-            return fixed_shares(files, self._operator.instances)
-        self._grouper = resume_grouper(
-            batch.folder, batch.state, grouping, self._operator.instances, DRIVER
-        )
+            return put_together(fixed_shares(files, parts), batch.instances)
+        self._grouper = resume_grouper(batch.folder, batch.state, grouping, parts, DRIVER)
         shares, self._decisions = planned_shares(files, self._grouper)
-        return shares
+        return put_together(shares, batch.instances)
 
     def next(self, batch: Batch) -> Step | None:
         old, new = tuple(batch.old_after(batch.state.segments)), tuple(batch.written())
@@ -108,7 +125,7 @@ class AggregateCoordinator(Coordinator):
             return None
         return Step(
             name="finish",
-            instances=self._operator.instances,
+            instances=batch.instances,
             work=FinishWork(
                 self._spec, old, new, self._closed_before(batch), closed_to_us, touched
             ),
@@ -124,19 +141,26 @@ class AggregateCoordinator(Coordinator):
         return Outcome(
             segments=tuple(s for s in alive if s.time_max_us > closed_to_us),
             blobs=self._groupers(batch),
-            facts=self._facts(),
+            facts=facts_of(self._operator.grouping, self._parts_next(batch)),
             loads=loads,
             decisions=self._decisions,
             verdict=_verdict(loads),
         )
 
-    def _facts(self) -> dict[str, object]:
-        return facts_of(self._operator.grouping, self._operator.instances)
+    def _parts_next(self, batch: Batch) -> int:
+        parts = self._operator.parts(batch.state)
+        return parts if batch.cores is None or not self._operator.elastic else batch.cores
 
     def _groupers(self, batch: Batch) -> tuple[BlobInfo, ...]:
+        """What is known of a division; of another one, nothing yet."""
+        parts = self._operator.parts(batch.state)
+        if parts != self._parts_next(batch):
+            return ()
         if self._grouper is not None:
             return (write_grouper(batch.folder, self._grouper, DRIVER),)
-        return newest_groupers(batch.state, batch.arrivals, self._facts())
+        return newest_groupers(
+            batch.state, batch.arrivals, facts_of(self._operator.grouping, parts)
+        )
 
     def _closed_before(self, batch: Batch) -> int:
         """Windows that began up to here are closed: rows for them are late."""

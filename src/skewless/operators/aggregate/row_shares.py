@@ -35,6 +35,13 @@ def fixed_shares(files: Sequence[RowFile], instances: int) -> Shares:
     )
 
 
+def put_together(shares: Shares, instances: int) -> Shares:
+    """The same rows, divided over another number of instances: fewer have several parts each, of
+    more some have none."""
+    none: tuple[FileShare, ...] = ()
+    return tuple(sum(shares[i::instances], none) for i in range(instances))
+
+
 def _share(rows: RowFile, begins: Sequence[int], ends: Sequence[int]) -> FileShare:
     return FileShare(rows.file, np.asarray(begins, np.int64), np.asarray(ends, np.int64))
 

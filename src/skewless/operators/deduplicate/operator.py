@@ -6,8 +6,9 @@ What was emitted is remembered as long as a row to come can be its duplicate.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -32,11 +33,12 @@ from skewless.engine.watermark import EventTimes
 from skewless.operators.deduplicate.work import KEPT, PENDING, DeduplicateWork
 from skewless.operators.groups import hash_groups, share_hashes
 from skewless.operators.ingesting import heavy_keys_of, in_pieces, usable_rows
+from skewless.placement.units import equal_shares
 from skewless.state.commits import OperatorState
 from skewless.state.compaction import expired
 from skewless.state.files import Folder
 from skewless.state.rewriting import Layout
-from skewless.state.segments import Rows, times_of, write_segment
+from skewless.state.segments import Rows, times_of
 
 ARRIVED = pa.field("__arrived", pa.int64(), nullable=False)  # ties go by batch, task and piece
 TIME = pa.field("__time", pa.int64(), nullable=False)
@@ -96,6 +98,7 @@ class DeduplicateOperator(Operator):
 
     spec: DeduplicateSpec
     instances: int
+    elastic: bool = False
 
     kind: ClassVar[str] = "deduplicate"
 
@@ -110,9 +113,17 @@ class DeduplicateOperator(Operator):
         batch = context.batch_id()
         for piece, some in enumerate(in_pieces(batches)):
             stamp = (batch << 31) + (context.task << 15) + min(piece, (1 << 15) - 1)
-            yield self._ingest_some(pa.concat_batches(some), stamp, context.folder)
+            yield self._ingest_some(pa.concat_batches(some), stamp, context)
 
-    def _ingest_some(self, arrived: pa.RecordBatch, stamp: int, folder: Folder) -> Arrival:
+    def exchanged(self) -> Mapping[str, Layout]:
+        return {PENDING: self.spec.layouts()[PENDING]}
+
+    def store(self, name: str, side: str, rows: Rows, context: IngestContext) -> Arrival:
+        segment = self.write(side, rows, context)
+        collides = share_hashes(rows.hashes, [rows.columns[k.index] for k in self.spec.side.keys])
+        return Arrival(name, runs=(RunRef(segment),), detail={"collides": collides})
+
+    def _ingest_some(self, arrived: pa.RecordBatch, stamp: int, context: IngestContext) -> Arrival:
         count, side = arrived.num_rows, self.spec.side
         usable = usable_rows(arrived, SideSpec(side.schema, (), (), side.time, side.late_us))
         rows, dropped, time_max_us = usable.rows, usable.dropped, usable.time_max_us
@@ -125,13 +136,14 @@ class DeduplicateOperator(Operator):
         stored = Rows(hashes[order], times[order], columns)
         collides = share_hashes(stored.hashes, [columns[k.index] for k in side.keys])
         stamps = pa.array(np.full(len(order), stamp))
-        segment = write_segment(
-            folder, PENDING, self.spec.layouts()[PENDING].schema,
-            Rows(stored.hashes, stored.times, [*columns, stamps]),
-            floor_us=-FAR_US, level=0, batch_id=-1,
-        )  # fmt: skip
+        stamped = Rows(stored.hashes, stored.times, [*columns, stamps])
+        runs: tuple[RunRef, ...] = ()
+        if context.outbox is None:
+            runs = (RunRef(self.write(PENDING, stamped, context)),)
+        else:
+            context.outbox.put(PENDING, stamped)
         return Arrival(
-            PENDING, count, (RunRef(segment),), dropped=dropped, time_max_us=time_max_us,
+            PENDING, count, runs, dropped=dropped, time_max_us=time_max_us,
             heavy_keys=heavy_keys_of(stored, side), detail={"collides": collides},
         )  # fmt: skip
 
@@ -157,13 +169,17 @@ class DeduplicateCoordinator(Coordinator):
         until = FAR_US if batch.is_last else batch.next_watermark_us
         return Step(
             name="deduplicate",
-            instances=self.operator.instances,
+            instances=batch.instances,
             work=DeduplicateWork(spec.side, spec.within_us, batch.watermark_us, until,
                                  new, old, collides),
             emits=True,
             reads=(*old, *new),
             layouts=layouts,
-            compaction=batch.compaction(layouts, self._keep_after_us(batch.watermark_us)),
+            compaction=batch.compaction(
+                layouts,
+                self._keep_after_us(batch.watermark_us),
+                shares=partial(equal_shares, batch.instances),
+            ),
             must_finish=True,
         )  # fmt: skip
 

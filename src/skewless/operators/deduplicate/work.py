@@ -34,6 +34,8 @@ class DeduplicateWork:
     collides: bool
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
+        mine = slot_bounds(instance.number, instance.number, instance.instances)
+        instance.reads = {KEPT: [mine], PENDING: [mine]}
         old = sorted(self.old, key=lambda s: s.side == KEPT)
         parts = [self._mine(s, instance) for s in (*self.new, *old)]
         instance.clock.reset()

@@ -37,6 +37,7 @@ class SimilarityOperator(Operator):
     spec: SimilaritySpec
     strategy: SimilarityStrategy
     instances: int
+    elastic: bool = False
 
     kind: ClassVar[str] = "similarity_join"
 

@@ -8,9 +8,9 @@ from skewless.engine.operator import Batch
 from skewless.engine.report import InstanceLoad
 
 
-def loads_of(batch: Batch, instances: int) -> tuple[InstanceLoad, ...]:
+def loads_of(batch: Batch) -> tuple[InstanceLoad, ...]:
     """What each instance did."""
-    loads = [InstanceLoad(i) for i in range(instances)]
+    loads = [InstanceLoad(i) for i in range(batch.instances)]
     for report in (r for step in batch.reports for r in step if r is not None):
         number = report.load.instance
         loads[number] = loads[number].plus(report.load)

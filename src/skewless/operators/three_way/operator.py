@@ -41,6 +41,7 @@ class ThreeWayOperator(Operator):
     spec: ThreeSpec
     strategy: ThreeStrategy
     instances: int
+    elastic: bool = False
 
     kind: ClassVar[str] = "join3"
 
@@ -61,13 +62,15 @@ class ThreeWayCoordinator(Coordinator):
     """Has the running strategy say what to do in every batch, and judge what came of it."""
 
     def __init__(self, operator: ThreeWayOperator, state: OperatorState | None) -> None:
-        self._spec, self._instances = operator.spec, operator.instances
+        self._spec = operator.spec
         self.running = operator.strategy.begin(operator.spec, {} if state is None else state.facts)
 
     def plan(self, batch: Batch) -> Step:
         segments = self._segments(batch)
         first = self.running.first_work(batch.state, segments)
-        return self._last_step(batch, segments) if first is None else self._step("pairs", first)
+        return (
+            self._last_step(batch, segments) if first is None else self._step(batch, "pairs", first)
+        )
 
     def next(self, batch: Batch) -> Step:
         made = tuple(batch.written())
@@ -76,10 +79,10 @@ class ThreeWayCoordinator(Coordinator):
     def _segments(self, batch: Batch) -> BatchSegments:
         return BatchSegments(batch.new_runs(), self.running.segments(batch.state))
 
-    def _step(self, name: str, work: ThreeWork) -> Step:
+    def _step(self, batch: Batch, name: str, work: ThreeWork) -> Step:
         return Step(
             name=name,
-            instances=self._instances,
+            instances=batch.instances,
             work=work,
             emits=work.emits,
             reads=work.segments.every,
@@ -87,7 +90,7 @@ class ThreeWayCoordinator(Coordinator):
         )
 
     def _last_step(self, batch: Batch, segments: BatchSegments) -> Step:
-        step = self._step("join", self.running.work(segments))
+        step = self._step(batch, "join", self.running.work(segments))
         needed_us = keep_after_us(self._spec, batch.watermark_us)
         return replace(
             step,
@@ -111,7 +114,7 @@ class ThreeWayCoordinator(Coordinator):
 
     def _loads(self, batch: Batch) -> tuple[InstanceLoad, ...]:
         """What the instances did in all steps of the batch."""
-        loads = [InstanceLoad(i) for i in range(self._instances)]
+        loads = [InstanceLoad(i) for i in range(batch.instances)]
         for report in (r for step in batch.reports for r in step if r is not None):
             number = report.load.instance
             loads[number] = loads[number].plus(report.load)

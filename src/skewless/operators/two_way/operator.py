@@ -7,8 +7,11 @@ next batch; that is part of the operator's facts.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,17 +21,20 @@ from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import FAR_US, SIDES, Floats, Side
 from skewless.engine.changes import Adopted, Facts
 from skewless.engine.operator import (
+    BUCKETS_MAX,
     Arrival,
     Batch,
     Coordinator,
     IngestContext,
     Operator,
     Outcome,
+    RunRef,
     Step,
 )
 from skewless.engine.operator import Work as InstanceWork
 from skewless.engine.report import InstanceLoad, InstanceReport, loads_ms
 from skewless.errors import ArgumentError
+from skewless.operators.ingesting import cells_of, write_probes
 from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.changes import EARLIER, adopt, earlier_epochs, without_past
 from skewless.operators.two_way.ingest import ingest
@@ -36,14 +42,14 @@ from skewless.operators.two_way.loads import load_report
 from skewless.operators.two_way.work import JoinPlan, JoinWork
 from skewless.placement.balancing.verdict import verdict
 from skewless.placement.figures import Decision, LoadReport, Work
-from skewless.placement.places import IsolatedKey
+from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.strategy import PlacementStrategy, Placing
-from skewless.placement.units import slot_of
+from skewless.placement.units import RoutingTable, slot_bounds, slot_of
 from skewless.state.commits import OperatorState
 from skewless.state.compaction import expired
 from skewless.state.files import Folder
-from skewless.state.rewriting import Layout
-from skewless.state.segments import SegmentInfo
+from skewless.state.rewriting import Layout, Share, Shares
+from skewless.state.segments import Rows, SegmentInfo
 
 log = logging.getLogger("skewless")
 
@@ -52,19 +58,37 @@ NOTHING_MEASURED: dict[str, Any] = {"slot": [], "slots": {}, "key": [], "value":
 
 @dataclass(frozen=True)
 class JoinOperator(Operator):
-    """A join of two inputs, divided over so many instances by ranges of hashes, the slots."""
+    """A join of two inputs, divided over so many instances by ranges of hashes, the slots. These
+    are divided further where an instance would have less than half of `slots_each`."""
 
     spec: JoinSpec
     strategy: PlacementStrategy
     instances: int
     slots: int
+    elastic: bool = False
+    slots_each: int = 0
 
     kind: ClassVar[str] = "join"
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
     ) -> Iterator[Arrival]:
-        return ingest(batches, self.spec, name, context.folder)
+        return ingest(batches, self.spec, name, context)
+
+    def exchanged(self) -> Mapping[str, Layout]:
+        return {side: self._layout(side) for side in SIDES}
+
+    @property
+    def buckets(self) -> int:
+        return min(self.slots, BUCKETS_MAX)
+
+    def store(self, name: str, side: str, rows: Rows, context: IngestContext) -> Arrival:
+        this, segment = self.spec.side(side), self.write(side, rows, context)
+        cells = cells_of(rows.columns, this)
+        if cells is None:
+            return Arrival(name, runs=(RunRef(segment),))
+        probes = write_probes(context.folder, segment, rows, this, cells)
+        return Arrival(name, runs=(RunRef(segment, probes),))
 
     def coordinator(self, state: OperatorState | None, folder: Folder) -> JoinCoordinator:
         return JoinCoordinator(self, state)
@@ -72,6 +96,10 @@ class JoinOperator(Operator):
     def work(self, spec: JoinSpec, plan: JoinPlan) -> InstanceWork:
         """What every instance does in a batch; `spec` knows of bounds that were changed."""
         return JoinWork(spec, plan)
+
+    @property
+    def instances_least(self) -> int:
+        return 1 + max((instance for _, instance in self.strategy.pinned), default=0)
 
     def adopt(
         self, state: OperatorState | None, before: Facts, after: Facts, *, feeds: bool
@@ -87,6 +115,20 @@ class JoinOperator(Operator):
         return Layout(this.schema, this.time)
 
 
+def shares_of(table: RoutingTable) -> Shares:
+    """What every instance rewrites of the state: what it works on. Those who share a range take
+    equal parts of it."""
+    sharing: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for instance, units in enumerate(table.units):
+        for unit in units:
+            sharing[unit.hash_min, unit.hash_max].append(instance)
+    found: list[list[Share]] = [[] for _ in table.units]
+    for ends, instances in sharing.items():
+        for part, instance in enumerate(instances):
+            found[instance].append(Share(*ends, part, len(instances)))
+    return tuple(tuple(mine) for mine in found)
+
+
 class JoinCoordinator(Coordinator):
     """Plans every batch by the placement, and has the strategy judge what came of it."""
 
@@ -95,19 +137,37 @@ class JoinCoordinator(Coordinator):
         self._spec = replace(operator.spec, earlier=earlier_epochs(state))
         self._slots = operator.slots
         facts: Mapping[str, Any] = {} if state is None else state.facts
-        if facts and facts["slots"] != self._slots:
+        if facts and facts["slots"] != self._slots and not operator.slots_each:
             log.warning(
                 "the checkpoint has %d slots, %d were asked for: %d are used",
                 facts["slots"], self._slots, facts["slots"],
             )  # fmt: skip
-            self._slots = facts["slots"]
+        self._slots = facts.get("slots", self._slots)
         self._decided_us: dict[str, int] = dict(facts.get("decided_us", {}))
-        self.placing: Placing = operator.strategy.begin(
-            self._slots, operator.instances, facts.get("placement"), self._pinned()
+        stored = facts.get("placement")
+        placement = None if stored is None else Placement.from_json(stored)
+        before = operator.instances if placement is None else placement.instances
+        instances = (
+            max(before, operator.instances_least) if operator.elastic else operator.instances
         )
+        self.placing: Placing = self._placed(placement, instances)
 
-    def _pinned(self) -> dict[int, IsolatedKey]:
-        instances, pinned = self._operator.instances, {}
+    def _placed(self, placement: Placement | None, instances: int) -> Placing:
+        """So many instances, placed as they were as far as that goes; with finer slots, if there
+        are too few of them."""
+        each = self._operator.slots_each
+        finer = -(-each * instances // (2 * self._slots)) if each else 1
+        if finer > 1:
+            self._slots *= finer
+            placement = None if placement is None else placement.refined(finer)
+        if self._operator.elastic and placement is not None:
+            placement = placement.resized(instances)
+        stored = None if placement is None else placement.to_json()
+        pinned = self._pinned(instances)
+        return self._operator.strategy.begin(self._slots, instances, stored, pinned)
+
+    def _pinned(self, instances: int) -> dict[int, IsolatedKey]:
+        pinned = {}
         for value, instance in self._operator.strategy.pinned:
             if instance >= instances:
                 accepted = f"{{key: instance}}, instances from 0 to {instances - 1}"
@@ -116,6 +176,18 @@ class JoinCoordinator(Coordinator):
             written = ", ".join(map(str, value if isinstance(value, tuple) else (value,)))
             pinned[key] = IsolatedKey(key, written, slot_of(key, self._slots), here, here)
         return pinned
+
+    def homes(self, buckets: int, instances: int) -> Sequence[int]:
+        homes: dict[int, list[int]] = defaultdict(list)
+        for instance, units in enumerate(self.placing.table.units):
+            for unit in units:
+                homes[unit.hash_min].append(instance % instances)
+        begins, found = sorted(homes), []
+        for bucket in range(buckets):
+            low, _ = slot_bounds(bucket, bucket, buckets)
+            sharing = homes[begins[bisect_right(begins, low) - 1]]
+            found.append(sharing[bucket % len(sharing)])
+        return found
 
     def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
         spec, decided_us = self._spec, self._decided_us
@@ -133,6 +205,8 @@ class JoinCoordinator(Coordinator):
         return found
 
     def plan(self, batch: Batch) -> Step:
+        if batch.instances != self.placing.table.instances:
+            self.placing = self._placed(self.placing.placement, batch.instances)
         keep_after_us, layouts = self._keep_after_us(batch.watermark_us), self._operator.layouts()
         new, old, table = batch.new_runs(), batch.state.segments, self.placing.table
         keys_told = self._operator.strategy.keys_told
@@ -146,7 +220,7 @@ class JoinCoordinator(Coordinator):
             emits=True,
             reads=(*old, *(run.segment for run in new)),
             layouts=layouts,
-            compaction=batch.compaction(layouts, keep_after_us),
+            compaction=batch.compaction(layouts, keep_after_us, shares=partial(shares_of, table)),
         )
 
     def conclude(self, batch: Batch) -> Outcome:

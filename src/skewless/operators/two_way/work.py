@@ -103,6 +103,9 @@ class InstanceJoin:
         self._spec, self._plan, self._instance = spec, plan, instance
         self._tally, self._clock = _Tally(), instance.clock
         self._units = plan.routing.units[instance.number]
+        if not spec.left.bands:  # a row of a band is stored elsewhere than it probes
+            mine = [(unit.hash_min, unit.hash_max) for unit in self._units]
+            instance.reads = dict.fromkeys(SIDES, mine)
         self._meter = Meter(plan.routing.slots, plan.keys_watched, self._units)
         self._schema = spec.output_schema()
         self._compare = Comparison(spec)

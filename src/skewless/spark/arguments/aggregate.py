@@ -19,7 +19,7 @@ from skewless.operators.aggregate.accumulators.distinct import ApproxDistinct
 from skewless.operators.aggregate.accumulators.extremes import Extreme
 from skewless.operators.aggregate.accumulators.named import NAMED, WITH_PARAMETER
 from skewless.operators.aggregate.operator import AggregateOperator
-from skewless.operators.aggregate.spec import Aggregate, AggregateSpec
+from skewless.operators.aggregate.spec import Aggregate, AggregateSpec, Mode
 from skewless.operators.aggregate.windows import Window
 from skewless.placement.grouping import Grouping
 from skewless.spark.arguments import columns
@@ -49,7 +49,7 @@ def aggregate(
     max_ahead: Duration | None = None,
     strategy: Grouping | Auto | None = None,
     grouping: Grouping | Auto | None = None,
-    instances: int | None = None,
+    instances: int | Auto = "auto",
     on_null_time: ErrorOrDrop = "error",
 ) -> Aggregated:
     """Aggregate a stream (or a static DataFrame) by key and window of time, however hot a key is.
@@ -94,7 +94,8 @@ def aggregate(
     grouping
         Another name of `strategy`.
     instances
-        How many tasks work on a batch. Default: the session's parallelism.
+        How many tasks work on a batch. ``"auto"``: as many as it needs, and as the executors have
+        cores at the time.
     on_null_time
         ``"error"`` stops the query at a row without event time, ``"drop"`` drops and counts it.
 
@@ -120,7 +121,8 @@ def aggregate(
 
     def make(cores: int, mode: str | None) -> AggregateOperator:
         changing = mode == "update" or (windows is None and mode != BELOW)
-        return AggregateOperator(spec, chosen, count or cores, "update" if changing else "append")
+        runs_in: Mode = "update" if changing else "append"
+        return AggregateOperator(spec, chosen, count or cores, runs_in, elastic=count is None)
 
     taken, windowed = (tuple(needed),), windows is not None
     return Aggregated((df,), taken, schema, make=make, windowed=windowed, rules=rules)

@@ -17,7 +17,7 @@ from skewless.operators.pair import OutputColumn
 from skewless.placement.strategy import PlacementStrategy
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.clock_rules import parse_clock_rules
-from skewless.spark.arguments.join import SUFFIXES, join_sides, parse_strategy, slots_for
+from skewless.spark.arguments.join import SUFFIXES, join_sides, parse_strategy, placed
 from skewless.spark.arguments.kinds import (
     Auto,
     Condition,
@@ -55,7 +55,7 @@ def asof_join(
     where: Condition | None = None,
     strategy: PlacementStrategy | Auto | None = None,
     balance: PlacementStrategy | Auto | None = None,
-    instances: int | None = None,
+    instances: int | Auto = "auto",
     slots: int | None = None,
     suffixes: tuple[str, str] = SUFFIXES,
     on_null_time: ErrorOrDrop = "error",
@@ -120,11 +120,10 @@ def asof_join(
         exact=exact, how=_parse_how(how), drop_null_times=drop_null_times,
     )  # fmt: skip
     given = sizes(instances=instances, slots=slots)
-    chosen = parse_strategy(strategy, balance, spec, instances)
+    chosen = parse_strategy(strategy, balance, spec, given["instances"])
 
     def place(spec: AsofSpec, cores: int) -> AsofOperator:
-        count = given["instances"] or cores
-        return AsofOperator(spec, chosen, count, given["slots"] or slots_for(chosen, count))
+        return AsofOperator(spec, chosen, *placed(chosen, given, cores))
 
     taken = tuple(this.every_column for this in inputs)
     emitted = struct_of(inputs, named)

@@ -11,7 +11,7 @@ from skewless.operators.deduplicate.operator import DeduplicateOperator, Dedupli
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.keys import parse_by
-from skewless.spark.arguments.kinds import Duration, ErrorOrDrop, Name, Source
+from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Name, Source
 from skewless.spark.arguments.naming import named_columns, struct_of
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_time
 from skewless.spark.result import RowsResult, sizes
@@ -26,7 +26,7 @@ def deduplicate(
     late: Duration | None = None,
     idle_after: Duration | None = None,
     max_ahead: Duration | None = None,
-    instances: int | None = None,
+    instances: int | Auto = "auto",
     on_null_time: ErrorOrDrop = "error",
 ) -> Deduplicated:
     """The first row of each key within a bound of time, however hot the key is.
@@ -58,7 +58,8 @@ def deduplicate(
         one broken timestamp does not make all rows late that come after it. Default: None, any time
         is taken.
     instances
-        How many tasks work on a batch. Default: the session's parallelism.
+        How many tasks work on a batch. ``"auto"``: as many as it needs, and as the executors have
+        cores at the time.
     on_null_time
         ``"error"`` stops the query at a row without event time, ``"drop"`` drops and counts it.
 
@@ -76,7 +77,7 @@ def deduplicate(
     count = sizes(instances=instances)["instances"]
 
     def place(spec: DeduplicateSpec, cores: int) -> DeduplicateOperator:
-        return DeduplicateOperator(spec, count or cores)
+        return DeduplicateOperator(spec, count or cores, elastic=count is None)
 
     emitted = struct_of(inputs, named_columns(inputs, ("",), ("",)))
     taken = (this.every_column,)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
@@ -71,7 +71,7 @@ def join(
     where: Condition | None = None,
     strategy: PlacementStrategy | Auto | None = None,
     balance: PlacementStrategy | Auto | None = None,
-    instances: int | None = None,
+    instances: int | Auto = "auto",
     slots: int | None = None,
     suffixes: tuple[str, str] = SUFFIXES,
     on_null_time: ErrorOrDrop = "error",
@@ -136,8 +136,10 @@ def join(
     balance
         Another name of `strategy`.
     instances, slots
-        How many tasks work on a batch, and into how many ranges the keys are divided. Default: the
-        session's parallelism, and 16 slots per instance but at least 64.
+        How many tasks work on a batch, and into how many ranges the keys are divided. ``"auto"``
+        are as many instances as a batch needs, and as the executors have cores at the time: a few
+        thousand rows get one, and a cluster that grows is used. Slots by default: 16 per core but
+        at least 64, and more when there are more cores.
     suffixes
         Added to the names of columns that both sides have.
     on_null_time
@@ -161,11 +163,10 @@ def join(
     output = tuple(map(_output_column, named))
     spec = JoinSpec(left_side, right_side, *bounds, output, drop_null_times, joined, pairs)
     given = sizes(instances=instances, slots=slots)
-    chosen = parse_strategy(strategy, balance, spec, instances)
+    chosen = parse_strategy(strategy, balance, spec, given["instances"])
 
     def place(spec: JoinSpec, cores: int) -> JoinOperator:
-        count = given["instances"] or cores
-        return JoinOperator(spec, chosen, count, given["slots"] or slots_for(chosen, count))
+        return JoinOperator(spec, chosen, *placed(chosen, given, cores))
 
     taken = tuple(this.every_column for this in inputs)
     sources = tuple(this.source for this in inputs)
@@ -273,10 +274,15 @@ def join_sides(
     ]
 
 
-def slots_for(strategy: PlacementStrategy, instances: int) -> int:
-    """Into how many ranges the keys are divided unless it is said."""
-    wanted = (strategy.slots_wanted or SLOTS_PER_INSTANCE) * instances
-    return min(max(SLOTS_MIN, wanted), SLOTS_MAX)
+def placed(
+    strategy: PlacementStrategy, given: Mapping[str, int | None], cores: int
+) -> tuple[int, int, bool, int]:
+    """Instances, and slots; whether the instances follow the work; how many slots each is to have,
+    if it is not said how many there are."""
+    instances = given["instances"] or cores
+    each = strategy.slots_wanted or SLOTS_PER_INSTANCE
+    slots = given["slots"] or min(max(SLOTS_MIN, each * instances), SLOTS_MAX)
+    return instances, slots, given["instances"] is None, 0 if given["slots"] else each
 
 
 def parse_strategy(

@@ -66,7 +66,7 @@ def join3(
     max_ahead: Late | None = None,
     where: Condition | None = None,
     strategy: ThreeStrategy | Auto | None = None,
-    instances: int | None = None,
+    instances: int | Auto = "auto",
     suffixes: Sequence[str] = SUFFIXES,
     on_null_time: ErrorOrDrop = "error",
 ) -> Joined3:
@@ -108,7 +108,8 @@ def join3(
         ``sk.TriJoin()`` keeps every pair, packed, until its third row comes; ``sk.Tree()`` joins
         two inputs first. A checkpoint goes on with what it was begun with.
     instances
-        How many tasks work on a batch. Default: the session's parallelism.
+        How many tasks work on a batch. ``"auto"``: as many as it needs, and as the executors have
+        cores at the time.
     suffixes
         Added to the names of columns that several inputs have. Columns that are joined by equality
         under one name appear once.
@@ -145,7 +146,7 @@ def join3(
     count = sizes(instances=instances)["instances"]
 
     def place(spec: ThreeSpec, cores: int) -> ThreeWayOperator:
-        return ThreeWayOperator(spec, chosen, count or cores)
+        return ThreeWayOperator(spec, chosen, count or cores, elastic=count is None)
 
     taken = tuple(this.every_column for this in inputs)
     sources = tuple(this.source for this in inputs)

@@ -65,7 +65,7 @@ def similarity_join(
     max_ahead: Late | None = None,
     where: Condition | None = None,
     strategy: SimilarityStrategy | Auto | None = None,
-    instances: int | None = None,
+    instances: int | Auto = "auto",
     suffixes: tuple[str, str] = SUFFIXES,
     dimension: int | None = None,
     check_metric: bool = False,
@@ -142,7 +142,7 @@ def similarity_join(
     count = sizes(instances=instances)["instances"]
 
     def place(spec: SimilaritySpec, cores: int) -> SimilarityOperator:
-        return SimilarityOperator(spec, chosen, count or cores)
+        return SimilarityOperator(spec, chosen, count or cores, elastic=count is None)
 
     taken = tuple(this.every_column for this in inputs)
     emitted = _schema(inputs, named)

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from skewless.engine.operator import Batch, IngestContext, Outcome, Step, Work
-from skewless.engine.report import InstanceReport
 from skewless.operators.similarity.copying.covering import evenest
 from skewless.operators.similarity.copying.form import FormWork
 from skewless.operators.similarity.copying.join import OwnedWork
@@ -84,11 +83,12 @@ class RunningCopies(Running):
         self._centroids = _labelled(begun.blobs, CENTROIDS)
         self._worksets = _labelled(begun.blobs, WORKSETS)
         self._made: dict[int, int] = {int(p): n for p, n in begun.facts.get("made", {}).items()}
-        self.owners: dict[int, int] = {}
-        if begun.facts.get("instances") == self._instances:
-            self.owners = {int(i): owner for i, owner in begun.facts["owners"].items()}
+        self.owners = {int(i): owner for i, owner in begun.facts.get("owners", {}).items()}
+        self._owned_by: int = begun.facts.get("instances", 0)
 
     def plan(self, batch: Batch) -> Step:
+        if self._owned_by != batch.instances:
+            self._owned_by, self.owners = batch.instances, {}
         aside = [s for a in batch.arrivals for s in a.scratch if s.side == a.input]
         if not aside:
             return self._after_partitioning(batch)
@@ -152,22 +152,22 @@ class RunningCopies(Running):
 
     def _step(self, name: str, work: Work, new: tuple[SegmentInfo, ...], batch: Batch) -> Step:
         reads = (*batch.state.segments, *new)
-        return Step(name, self._instances, work, False, reads, layouts(self._spec))
+        return Step(name, batch.instances, work, False, reads, layouts(self._spec))
 
     def conclude(self, batch: Batch) -> Outcome:
         self._take_note(batch)
         decisions: tuple[Decision, ...] = ()
         if batch.is_complete:
-            decisions = self._balance(batch.received())
+            decisions = self._balance(batch)
         return Outcome(
             segments=self._alive(batch),
             blobs=(*self._centroids, *self._worksets),
             facts={
                 "owners": {str(i): owner for i, owner in self.owners.items()},
-                "instances": self._instances,
+                "instances": batch.instances,
                 "made": {str(p): n for p, n in self._made.items()},
             },
-            loads=loads_of(batch, self._instances),
+            loads=loads_of(batch),
             counters=self._counters(batch),
             decisions=decisions,
         )
@@ -190,14 +190,15 @@ class RunningCopies(Running):
             counted["memberships"] = counted["sent"]
         return counted
 
-    def _balance(self, reports: Sequence[InstanceReport]) -> tuple[Decision, ...]:
+    def _balance(self, batch: Batch) -> tuple[Decision, ...]:
         """Have the strategy move sets between instances."""
+        reports = batch.received()
         loads = [
             WorksetLoad(i, report.load.instance, float(pairs), rows)
             for report in reports
             for i, pairs, rows in report.detail["sets"]
         ]
-        moves = self._strategy.balance(loads, self._instances)
+        moves = self._strategy.balance(loads, batch.instances)
         self.owners = self.owners | {m.id: m.target for m in moves}
         weights = {w.id: w.load for w in loads}
         totals = [sum(pairs for _, pairs, _ in report.detail["sets"]) for report in reports]

@@ -77,7 +77,7 @@ class RunningLooks(Running):
     """Keeps the worksets; one step a batch, in which new rows look for partners."""
 
     def __init__(self, begun: Begun, strategy: LookingStrategy) -> None:
-        self._spec, self._instances, self._strategy = begun.spec, begun.instances, strategy
+        self._spec, self._strategy = begun.spec, strategy
         self._worksets: BlobInfo | None = None
 
     def plan(self, batch: Batch) -> Step:
@@ -90,7 +90,7 @@ class RunningLooks(Running):
         new, old = tuple(run.segment for run in batch.new_runs()), batch.state.segments
         return Step(
             name="join",
-            instances=self._instances,
+            instances=batch.instances,
             work=LookingWork(self._spec, self._strategy, keep_after_us, new, old, self._worksets),
             emits=True,
             reads=(*old, *new),
@@ -114,7 +114,7 @@ class RunningLooks(Running):
         return Outcome(
             segments=self._alive(batch),
             blobs=() if self._worksets is None else (self._worksets,),
-            loads=loads_of(batch, self._instances),
+            loads=loads_of(batch),
             counters=counters_of(batch, COUNTED),
         )
 

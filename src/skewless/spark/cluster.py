@@ -1,0 +1,73 @@
+"""What the session runs on: how many tasks at once, on one machine or several, and where a task
+that comes again is run."""
+
+from __future__ import annotations
+
+import time
+import weakref
+from contextlib import suppress
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from skewless.spark.interpreter import is_remote
+
+ASK_AGAIN_S = 60.0  # under Spark Connect, where asking is a job
+
+_asked: weakref.WeakKeyDictionary[SparkSession, tuple[float, int]] = weakref.WeakKeyDictionary()
+
+
+def parallelism(session: SparkSession) -> int:
+    """How many tasks the session runs at once, with the executors that it has at the moment. They
+    come and go, and the first may register after the session was made: ask again every batch."""
+    if not is_remote(session):
+        cores = session.sparkContext.defaultParallelism
+        cpus = session.conf.get("spark.task.cpus", "1") or "1"
+        return cores if cpus == "1" else max(cores // int(cpus), 1)
+    now = time.monotonic()
+    asked_s, found = _asked.get(session, (-ASK_AGAIN_S, 0))
+    if now - asked_s >= ASK_AGAIN_S:
+        ids = session.range(0, 1 << 16).select(F.spark_partition_id().alias("p"))
+        found = int(ids.agg(F.max("p")).collect()[0][0]) + 1
+        _asked[session] = (now, found)
+    return found
+
+
+def is_one_host(session: SparkSession) -> bool:
+    """Whether all tasks run in the driver's own process: then every place is as good."""
+    master = session.conf.get("spark.master", "") or ""
+    return master == "local" or master.startswith("local[")
+
+
+class Places:
+    """Where instances work: each where it worked before, so that it finds there what it fetched.
+
+    Spark runs a task where its cached input is. The input of an instance is its number, and numbers
+    are cached. A lost executor is a cache miss: the instance then has another place. As executors
+    come or go, all places are given out anew, or else new ones would have nothing to do.
+    """
+
+    def __init__(self) -> None:
+        self._numbers: dict[int, DataFrame] = {}
+        self._cores = 0
+
+    def numbers(self, session: SparkSession, count: int, cores: int) -> DataFrame:
+        """The numbers of so many instances, each in a partition of its own."""
+        if is_one_host(session):
+            return session.range(0, count, 1, count)
+        if cores != self._cores:
+            self.forget()
+            self._cores = cores
+        if count not in self._numbers:
+            self._numbers[count] = session.range(0, count, 1, count).persist()
+        return self._numbers[count]
+
+    def forget(self) -> None:
+        """Let go of all places, as a query ends or the cluster changes."""
+        for numbers in self._numbers.values():
+            with suppress(Exception):  # the session may be gone already, and its cache with it
+                numbers.unpersist()
+        self._numbers.clear()
+
+    def __getstate__(self) -> dict[str, object]:
+        return {"_numbers": {}, "_cores": 0}  # places are not sent along

@@ -1,0 +1,97 @@
+"""Parts of a segment that can be read alone, where fetching costs: on a remote store.
+
+A segment is sorted by hash. There it is written as several record batches, each of a range of
+hashes, and whoever needs some hashes fetches only these. The commit knows where each lies.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from skewless.state.files import Folder
+
+CELLS = 64  # equal ranges of hashes, at whose borders a segment may be cut
+PART_BYTES_MIN = 64 << 10  # smaller ones cost more as requests than they spare as bytes
+PREFIX_BITS = 16  # of a hash: enough to tell ranges apart, and short in commits
+
+# For tests: do as on a remote store on any.
+FORCED = os.environ.get("SKEWLESS_EXCHANGE") == "always"
+
+Range = tuple[int, int]  # the first and the last of some hashes
+
+
+def is_far(folder: Folder) -> bool:
+    """Whether reading costs so much that everyone should read only what it needs."""
+    return FORCED or not folder.is_local
+
+
+class Part(NamedTuple):
+    """Rows of a segment that lie together: their hashes from `first` to `last`, of which only the
+    leading bits count, and which bytes of the file they are."""
+
+    first: int
+    last: int
+    rows: int
+    offset: int
+    bytes: int
+    crc32: int
+
+    def touches(self, ranges: Sequence[Range]) -> bool:
+        drop = 64 - PREFIX_BITS
+        return any(low >> drop <= self.last and high >> drop >= self.first for low, high in ranges)
+
+
+@lru_cache(maxsize=8)
+def _cell_ends(cells: int) -> npt.NDArray[np.uint64]:
+    return np.array([-(-((cell + 1) << 64) // cells) - 1 for cell in range(cells)], np.uint64)
+
+
+def cuts_of(hashes: npt.NDArray[np.uint64], size: int, cells: int) -> list[tuple[int, int]]:
+    """Where sorted rows of so many bytes are cut: at borders of cells, as soon as a part is large
+    enough, and wherever cells without rows lie between."""
+    least = max(1, PART_BYTES_MIN * len(hashes) // max(size, 1))
+    found: list[tuple[int, int]] = []
+    begin = before = 0
+    for end in np.searchsorted(hashes, _cell_ends(cells), side="right").tolist():
+        if before > begin and (end == before or before - begin >= least):
+            found.append((begin, before))
+            begin = before
+        before = end
+    return [*found, (begin, before)] if before > begin else found
+
+
+def write_parts(
+    batch: pa.RecordBatch, hashes: npt.NDArray[np.uint64], cells: int
+) -> tuple[pa.Buffer, tuple[Part, ...]]:
+    """A file of a record batch per part, and where each is."""
+    sink, found = pa.BufferOutputStream(), []
+    drop = np.uint64(64 - PREFIX_BITS)
+    with pa.ipc.new_file(sink, batch.schema) as writer:
+        for begin, end in cuts_of(hashes, batch.nbytes, cells):
+            rows = batch.slice(begin, end - begin)
+            writer.write_batch(rows)
+            size = pa.ipc.get_record_batch_size(rows)
+            first, last = int(hashes[begin] >> drop), int(hashes[end - 1] >> drop)
+            found.append(Part(first, last, len(rows), sink.tell() - size, size, 0))
+    data = sink.getvalue()
+    sums = [zlib.crc32(data.slice(p.offset, p.bytes)) for p in found]
+    return data, tuple(p._replace(crc32=s) for p, s in zip(found, sums, strict=True))
+
+
+def neighbours(parts: Sequence[Part]) -> list[list[Part]]:
+    """Parts put together that lie next to one another in the file: one request each."""
+    found: list[list[Part]] = []
+    for part in parts:
+        if found and found[-1][-1].offset + found[-1][-1].bytes == part.offset:
+            found[-1].append(part)
+        else:
+            found.append([part])
+    return found
