@@ -52,7 +52,15 @@ MAY_IMPORT: dict[str, set[str]] = {
 }
 # Parts of a package that know no other part of it but these.
 SHARED = {
-    "operators": {"join_type", "epochs", "pair", "pair_condition", "ingesting", "groups"},
+    "operators": {
+        "join_type",
+        "epochs",
+        "pair",
+        "pair_condition",
+        "ingesting",
+        "groups",
+        "shares",
+    },
     "placement": {"strategy", "units", "figures", "places", "prices"},
 }
 # An asof join is a two-way join that keeps one pair of each left row.

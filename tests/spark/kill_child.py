@@ -61,8 +61,8 @@ def fail_once(markers: str) -> None:
         raise RuntimeError(f"{name} fails once")
 
     def failing(make: Callable[..., Function], name_of: Callable[..., str | None]) -> Any:
-        def make_failing(task: Any, *more: Any) -> Function:
-            work = make(task, *more)
+        def make_failing(task: Any, *more: Any, **named: Any) -> Function:
+            work = make(task, *more, **named)
 
             def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
                 taken = list(batches)

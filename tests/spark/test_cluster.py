@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -9,6 +13,8 @@ import psutil
 import pyspark
 import pytest
 
+from skewless.state.commits import CommitLog
+from skewless.state.files import Folder
 from tests.spark.killed import a_query, last_commit
 from tests.spark.processes import child, kill_tree, wait_for
 from tests.spark.query_kits import FOUR_STREAMS, JOIN, JOIN_AGGREGATE, QueryKit, add_batches, close
@@ -104,6 +110,47 @@ def test_cluster(tmp_path: Path, kit: QueryKit) -> None:
         wait_for(tmp_path / "done", process)
     assert {file.name for file in markers.iterdir()} == FAILED[kit.name]
     check_output(kit, tmp_path, streams)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("kit", [JOIN, JOIN_AGGREGATE, FOUR_STREAMS], ids=lambda kit: kit.name)
+def test_cluster_as_on_a_remote_store(tmp_path: Path, kit: QueryKit) -> None:
+    """Rows go through Spark's shuffle into segments of one range each; tasks fail once."""
+    streams = streams_of(kit, tmp_path, batches=6)
+    close(streams)
+    markers = tmp_path / "markers"
+    markers.mkdir()
+    config = {
+        "folder": str(tmp_path),
+        "queries": [a_query(kit, tmp_path, "Chaos")],
+        "fail_once": str(markers),
+        **CLUSTER,
+    }
+    environment = {"SPARK_HOME": spark_home(tmp_path), "SKEWLESS_EXCHANGE": "always"}
+    with child(config, **environment) as process:
+        wait_for(tmp_path / "done", process)
+    assert {file.name for file in markers.iterdir()} == FAILED[kit.name]
+    check_output(kit, tmp_path, streams)
+    log = CommitLog(Folder(str(tmp_path / "checkpoint" / "skewless")))
+    newest = log.latest()
+    assert newest is not None
+    assert any(segment.parts for segment in newest.segments)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_instances_stay_where_they_were(tmp_path: Path) -> None:
+    """Three executors: every instance goes where it was, whatever runs in between."""
+    script = Path(__file__).parent / "places_child.py"
+    environment = {**os.environ, "SPARK_HOME": spark_home(tmp_path)}
+    found = tmp_path / "places.json"
+    subprocess.run([sys.executable, str(script), str(found)], env=environment, check=True)
+    places = json.loads(found.read_text())
+    assert len(places) == 6
+    assert len({tuple(of) for of in places if len(of) == 3}) == 1
+    assert len({tuple(of) for of in places if len(of) == 5}) == 1
+    assert all(len(set(of)) == 3 for of in places), "all executors are used"
 
 
 @pytest.mark.slow

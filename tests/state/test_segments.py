@@ -160,10 +160,10 @@ def test_every_altered_byte_is_found(folder: Folder) -> None:
 
 
 def test_a_newer_segment_format_is_refused(folder: Folder) -> None:
-    with mock.patch.object(segments, "FORMAT", b"2"):
+    with mock.patch.object(segments, "FORMAT", b"3"):
         segment = write(folder)
     verify_segment(folder, segment)
-    with pytest.raises(StateFormatError, match=rf"{segment.name} is of segment format b'2'.*b'1'"):
+    with pytest.raises(StateFormatError, match=rf"{segment.name} is of segment format b'3'.*b'1'"):
         read_segment(folder, segment, 0)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from skewless.cli.totals import total, total_of_operator
-from skewless.cli.units import count, duration, short, size
+from skewless.cli.units import count, duration, percent, short, size
 from skewless.cli.view import (
     Labels,
     balance_style,
@@ -20,6 +20,7 @@ from skewless.cli.view import (
     facts,
     side_by_side,
 )
+from skewless.engine.hosts import added
 from skewless.engine.report import BatchReport, OperatorReport
 
 Query = Mapping[str, str]  # what a checkpoint says of its query, or of one operator in it
@@ -55,6 +56,10 @@ def show(
         console.print(operators_table(operators, query))
     for one in operators or [latest]:
         _show_load(one, query, console)
+    for note in (f"batch {r.batch_id}: {note}" for r in latest for note in r.notes):
+        console.print(Text(note, style="dim"))
+    if any(r.hosts for r in latest):
+        console.print(hosts_table(latest))
     if decisions:
         any_decided = any(r.decisions for r in latest)
         nothing = "No change of balance was proposed.\n"
@@ -211,6 +216,26 @@ def operators_table(operators: Sequence[Sequence[OperatorReport]], query: Query)
             Text(f"{ratio:.2f}", style=balance_style(ratio)),
             short(last.state_rows),
             size(last.state_bytes),
+        )
+    return table
+
+
+def hosts_table(reports: Sequence[BatchReport]) -> Table:
+    """One line per host: what it fetched from the store and wrote there, in the mean batch."""
+    table = _bare_table()
+    table.add_column("host, in the mean batch")
+    for heading in ("fetched", "written", "requests", "cache hits"):
+        table.add_column(heading, justify="right")
+    sums = added(item for report in reports for item in report.hosts.items())
+    for host, counts in sorted(sums.items()):
+        mean = {name: count // len(reports) for name, count in counts.items()}
+        asked = counts.get("hits", 0) + counts.get("misses", 0)
+        table.add_row(
+            host,
+            size(mean.get("fetched_bytes", 0)),
+            size(mean.get("written_bytes", 0)),
+            count(mean.get("requests", 0)),
+            percent(counts.get("hits", 0) / asked) if asked else "",
         )
     return table
 

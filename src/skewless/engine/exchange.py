@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from skewless.arrays.counting import longest_runs
 from skewless.arrays.types import frozen
+from skewless.engine.hosts import claim
 from skewless.engine.operator import Arrival, IngestContext, Operator
 from skewless.placement.units import slot_ends, slot_of
 from skewless.state.rewriting import in_order
@@ -107,6 +108,7 @@ class MergeTask:
     def __call__(self, packets: Iterable[Packet]) -> Iterator[Arrival]:
         pending: dict[tuple[str, str, str], list[bytes]] = {}
         sizes: dict[tuple[str, str, str], int] = {}
+        claim()  # whatever it is, it is not of this task
         for packet in packets:
             kind = packet.operator, packet.input, packet.side
             pending.setdefault(kind, []).append(packet.data)
@@ -129,4 +131,4 @@ class MergeTask:
             parts.append(Rows(hashes.to_numpy(), times, columns))
         rows = parts[0] if len(parts) == 1 else in_order(parts)
         stored = operator.store(input_name, side, rows, IngestContext(self.root, name))
-        return replace(stored, operator=name)
+        return replace(stored, operator=name, traffic=claim())

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from skewless import failpoints
 from skewless.arrays.types import FAR_US, Ints
+from skewless.engine.hosts import claim
 from skewless.engine.loss import by_lateness, put_together
 from skewless.engine.operator import Step
 from skewless.engine.report import InstanceLoad, InstanceReport
@@ -144,6 +145,7 @@ class StepTask:
     def _work(self, instance: Instance) -> Generator[pa.RecordBatch, None, int]:
         """The rows of the work, and at the end how many there were."""
         failpoints.hit("instance.begun", self.root, self.batch_id)
+        claim()  # whatever it is, it is not of this task
         emitted, clock = 0, instance.clock
         clock.start()
         for rows in self.step.work(instance):
@@ -173,5 +175,11 @@ class StepTask:
             time_ms=instance.clock.spent_ms(),
         )
         return InstanceReport(
-            load, emitted, tuple(instance.written), tuple(compacted), instance.detail, lateness
+            load,
+            emitted,
+            tuple(instance.written),
+            tuple(compacted),
+            instance.detail,
+            lateness,
+            claim(),
         )

@@ -14,6 +14,7 @@ from skewless.engine.ahead import FarAheadLog
 from skewless.engine.clock import BatchClock
 from skewless.engine.counted import MaybeReport, WorkPrices
 from skewless.engine.exchange import Homes
+from skewless.engine.hosts import by_host
 from skewless.engine.idleness import idle_inputs, last_heard_us
 from skewless.engine.instance import StepTask
 from skewless.engine.loss import LossLog, put_together
@@ -337,7 +338,8 @@ def _operator_report(
         for cause, count in counts.items():
             dropped[cause] = dropped.get(cause, 0) + count
     dropped["late"] = dropped.get("late", 0) + sum(load.late for load in outcome.loads)
-    emitted = sum(r.emitted for step in batch.reports for r in step if r is not None)
+    reports = [r for step in batch.reports for r in step if r is not None]
+    emitted, worked = sum(r.emitted for r in reports), [r.traffic for r in reports]
     return OperatorReport(
         name=node.name,
         rows={i.name: _rows_of(i, batch.arrivals) for i in node.operator.inputs},
@@ -357,6 +359,7 @@ def _operator_report(
         key_figures=outcome.key_figures,
         notes=notes,
         idle=batch.idle,
+        hosts=by_host((*(a.traffic for a in batch.arrivals), *worked)),
     )
 
 

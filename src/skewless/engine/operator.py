@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from skewless.arrays.types import FAR_US
 from skewless.engine.changes import Adopted, Facts
+from skewless.engine.hosts import NO_TRAFFIC, Traffic
 from skewless.engine.watermark import EventTimes
 from skewless.placement.figures import Decision, Figures, WatchedKey
 from skewless.state.blobs import BlobInfo
@@ -86,6 +87,7 @@ class Arrival:
     heavy_keys: tuple[HeavyKey, ...] = ()
     detail: Mapping[str, Any] = field(default_factory=dict)
     operator: str = ""
+    traffic: Traffic = NO_TRAFFIC
 
     @property
     def files(self) -> set[str]:
@@ -105,6 +107,7 @@ class Arrival:
                 "scratch": tuple(SegmentInfo.from_json(s) for s in data["scratch"]),
                 "blobs": tuple(BlobInfo(**b) for b in data["blobs"]),
                 "heavy_keys": tuple(HeavyKey(**k) for k in data["heavy_keys"]),
+                "traffic": Traffic(**data["traffic"]),
             }
         )
 

@@ -12,6 +12,7 @@ from skewless.arrays.hashing import HASH_FUNCTION
 from skewless.engine.ahead import AHEAD, NotAhead
 from skewless.engine.clock import NO_RULES, ClockRules, noted_moment
 from skewless.engine.exchange import Homes, MergeTask, Outbox, Packet
+from skewless.engine.hosts import claim
 from skewless.engine.operator import Arrival, Coordinator, IngestContext, Input, Operator
 from skewless.state.files import Folder
 from skewless.state.parts import is_far
@@ -74,8 +75,9 @@ class IngestTask:
         rows = (as_schema(batch, schema) for batch in batches)
         passing = self._not_ahead(context)
         kept = rows if passing is None else passing.rows(rows)
+        claim()  # whatever it is, it is not of this task
         for arrival in self.operator.ingest(self.name, kept, context):
-            yield replace(arrival, operator=self.operator_name)
+            yield replace(arrival, operator=self.operator_name, traffic=claim())
             yield from () if outbox is None else outbox.taken()
         if passing is not None and passing.put_aside:
             aside = passing.put_aside

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+from skewless.engine.hosts import NO_TRAFFIC, Traffic, added
 from skewless.engine.loss import late_needed_us, put_together
 from skewless.placement.figures import Decision, Figures, WatchedKey
 from skewless.state.segments import SegmentInfo
@@ -60,6 +61,7 @@ class InstanceReport:
     compacted: tuple[SegmentInfo, ...] = ()
     detail: Mapping[str, Any] = field(default_factory=dict)
     lateness: Mapping[str, int] = field(default_factory=dict)
+    traffic: Traffic = NO_TRAFFIC
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> InstanceReport:
@@ -70,6 +72,7 @@ class InstanceReport:
             tuple(SegmentInfo.from_json(s) for s in data["compacted"]),
             data["detail"],
             data["lateness"],
+            Traffic(**data["traffic"]),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -117,8 +120,10 @@ class OperatorReport:
     kept them. Of the `counters`, "matches" are the rows it emitted; others are its own. `slots` has
     the figures of every slot, `key_figures` those of the heaviest `keys`; `verdict` sums up how
     even the work is. `notes` say what has changed since the batch before, as the query was started
-    again with other arguments. `idle` are the inputs that have had no rows for so long that the
-    watermark goes on without them.
+    again with other arguments, or the number of instances is another. `idle` are the inputs that
+    have had no rows for so long that the watermark goes on without them. `hosts` are the bytes that
+    each host fetched from a remote store and wrote there, its requests, and how often it had
+    already what was asked for (`hits`) or not (`misses`).
     """
 
     name: str
@@ -139,6 +144,7 @@ class OperatorReport:
     key_figures: Figures | None = field(default=None, compare=False, repr=False)
     notes: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
+    hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
 
     @property
     def matches(self) -> int:
@@ -298,6 +304,7 @@ class BatchReport(OperatorReport):
             "verdict": "; ".join(f"{r.name}: {r.verdict}" for r in operators if r.verdict),
             "notes": tuple(f"{r.name}: {note}" for r in operators for note in r.notes),
             "idle": tuple(f"{r.name}.{name}" for r in operators for name in r.idle),
+            "hosts": added(item for r in operators for item in r.hosts.items()),
         }
         return BatchReport(**own, **timing, operators=tuple(operators))
 

@@ -9,7 +9,6 @@ from typing import Literal
 import numpy as np
 
 from skewless.arrays.types import HASH_MAX, Side, UInts
-from skewless.state.rewriting import Share, Shares
 
 
 @lru_cache(maxsize=8)
@@ -67,12 +66,6 @@ def slot_bounds(first: int, last: int, slots: int) -> tuple[int, int]:
     low = -(-(first << 64) // slots)
     high = -(-((last + 1) << 64) // slots) - 1
     return low, high
-
-
-def equal_shares(instances: int) -> Shares:
-    """What every instance has of the state where each has an equal range of hashes."""
-    ranges = (slot_bounds(instance, instance, instances) for instance in range(instances))
-    return tuple((Share(*ends),) for ends in ranges)
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.fs as pafs
 
 from skewless.errors import ArgumentError, StateAccessError
-from skewless.state.traffic import TRAFFIC
+from skewless.state.stores.traffic import TRAFFIC
 
 CACHE_BYTES_MAX = int(os.environ.get("SKEWLESS_CACHE_BYTES", str(20 << 30)))
 CACHE_TRIES = 3
@@ -96,8 +96,7 @@ class Folder:
                 filesystem, base = self._remote
                 with filesystem.open_output_stream(f"{base}/{name}") as out:
                     out.write(data)
-                TRAFFIC.requests += 1
-                TRAFFIC.written += memoryview(data).nbytes
+                TRAFFIC.add(requests=1, written_bytes=memoryview(data).nbytes)
         except OSError as error:
             raise StateAccessError(
                 f"cannot write {self.path(name)}: {error}. Free or enlarge the disk, or check the "
@@ -154,8 +153,7 @@ class Folder:
         filesystem, base = self._remote
         with filesystem.open_input_file(f"{base}/{name}") as source:
             data = bytes(source.read())
-        TRAFFIC.requests += 1
-        TRAFFIC.fetched += len(data)
+        TRAFFIC.add(requests=1, fetched_bytes=len(data))
         return data
 
     def size(self, name: str) -> int | None:
@@ -216,7 +214,7 @@ class Folder:
         digest = hashlib.sha256(f"{self.path(name)}#{offset}+{length}".encode()).hexdigest()
         local = cache / digest
         if local.exists():
-            TRAFFIC.hits += 1
+            TRAFFIC.add(hits=1)
         else:
             cache.mkdir(parents=True, exist_ok=True)
             _evict(cache)
@@ -224,8 +222,7 @@ class Folder:
             filesystem, base = self._remote
             with filesystem.open_input_file(f"{base}/{name}") as source:
                 partial.write_bytes(source.read_at(length, offset))
-            TRAFFIC.requests += 1
-            TRAFFIC.fetched += length
+            TRAFFIC.add(requests=1, fetched_bytes=length, misses=1)
             os.replace(partial, local)
         os.utime(local)
         return str(local)
@@ -244,7 +241,7 @@ class Folder:
         digest = hashlib.sha256(self.path(name).encode()).hexdigest()
         local = cache / digest
         if local.exists():
-            TRAFFIC.hits += 1
+            TRAFFIC.add(hits=1)
         else:
             cache.mkdir(parents=True, exist_ok=True)
             _evict(cache)
@@ -256,8 +253,7 @@ class Folder:
                 source_filesystem=filesystem,
                 destination_filesystem=pafs.LocalFileSystem(),
             )
-            TRAFFIC.requests += 1
-            TRAFFIC.fetched += partial.stat().st_size
+            TRAFFIC.add(requests=1, fetched_bytes=partial.stat().st_size, misses=1)
             os.replace(partial, local)
         os.utime(local)
         return str(local)

@@ -1,8 +1,9 @@
 """Segments: immutable files of stored rows, sorted by (key hash, event time).
 
-A segment is an Arrow IPC file with one record batch. Its first column is the key hash (uint64); the
-columns of the input follow as they came. It is written once, under a name nobody knows before a
-commit lists it, and read back by memory-mapping: nothing is decoded, nothing is rebuilt.
+A segment is an Arrow IPC file with one record batch, or one for each part that can be fetched
+alone. Its first column is the key hash (uint64); the columns of the input follow as they came. It
+is written once, under a name nobody knows before a commit lists it, and read back by
+memory-mapping: nothing is decoded, nothing is rebuilt.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from skewless.state.parts import (
     write_parts,
 )
 
-FORMAT = b"1"
+FORMAT, FORMAT_OF_PARTS = b"1", b"2"
 FORMAT_KEY = b"skewless.segment"
 HASH_FIELD = pa.field("__hash", pa.uint64(), nullable=False)
 SEGMENTS = "segments"
@@ -141,10 +142,11 @@ def write_segment(
     """Write rows as a new segment. `place` is another folder for rows that are not state. Where
     fetching costs it is cut at some borders of so many `cells`."""
     name = f"{place}/{side}-{uuid.uuid4().hex}.arrow"
-    described = _stored_schema(schema)
+    in_parts = is_far(folder) and place == SEGMENTS and _is_sorted(rows.hashes)
+    described = _stored_schema(schema, FORMAT_OF_PARTS if in_parts else FORMAT)
     batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
     parts: tuple[Part, ...] = ()
-    if is_far(folder) and place == SEGMENTS and _is_sorted(rows.hashes):
+    if in_parts:
         data, parts = write_parts(batch, rows.hashes, cells)
     else:
         data = _ipc_bytes(batch)
@@ -178,9 +180,9 @@ def _schema_crc32(schema: pa.Schema) -> int:
     return zlib.crc32(schema.serialize())
 
 
-def _stored_schema(schema: pa.Schema) -> pa.Schema:
+def _stored_schema(schema: pa.Schema, version: bytes) -> pa.Schema:
     """What a file has whose rows have some columns."""
-    return pa.schema([HASH_FIELD, *schema], metadata={FORMAT_KEY: FORMAT})
+    return pa.schema([HASH_FIELD, *schema], metadata={FORMAT_KEY: version})
 
 
 def _ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
@@ -210,7 +212,7 @@ def read_parts(
     schema: pa.Schema,
 ) -> Rows:
     """Some rows of a segment. What is fetched is checked."""
-    stored = _stored_schema(schema)
+    stored = _stored_schema(schema, FORMAT_OF_PARTS)
     if parts and _schema_crc32(stored) != segment.schema_crc32:
         # The query had other columns when this was written: the file begins with which.
         with pa.ipc.open_file(folder.map(segment.name)) as reader:
@@ -240,10 +242,11 @@ def read_segment(
         raise StateDamagedError(f"{folder.path(segment.name)} {what}. {REPAIR}")
     with pa.ipc.open_file(folder.map(segment.name)) as reader:
         found = (reader.schema.metadata or {}).get(FORMAT_KEY)
-        if found != FORMAT:
+        if found not in (FORMAT, FORMAT_OF_PARTS):
             raise StateFormatError(
                 f"{folder.path(segment.name)} is of segment format {found!r}; this version of "
-                f"skewless reads {FORMAT!r}. Upgrade skewless, or start a new checkpoint."
+                f"skewless reads {FORMAT!r} and {FORMAT_OF_PARTS!r}. Upgrade skewless, or start a "
+                "new checkpoint."
             )
         batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
         batch = _one_batch(batches, reader.schema)

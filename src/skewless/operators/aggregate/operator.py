@@ -44,9 +44,9 @@ from skewless.operators.aggregate.row_shares import (
     put_together,
 )
 from skewless.operators.aggregate.spec import PARTIALS, AggregateSpec, Mode
+from skewless.operators.shares import equal_shares
 from skewless.placement.figures import Decision
 from skewless.placement.grouping import Grouper, Grouping
-from skewless.placement.units import equal_shares
 from skewless.state.blobs import BlobInfo
 from skewless.state.commits import OperatorState
 from skewless.state.files import Folder

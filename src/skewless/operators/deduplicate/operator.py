@@ -33,7 +33,7 @@ from skewless.engine.watermark import EventTimes
 from skewless.operators.deduplicate.work import KEPT, PENDING, DeduplicateWork
 from skewless.operators.groups import hash_groups, share_hashes
 from skewless.operators.ingesting import heavy_keys_of, in_pieces, usable_rows
-from skewless.placement.units import equal_shares
+from skewless.operators.shares import equal_shares
 from skewless.state.commits import OperatorState
 from skewless.state.compaction import expired
 from skewless.state.files import Folder

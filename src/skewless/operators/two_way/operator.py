@@ -36,6 +36,7 @@ from skewless.engine.report import InstanceLoad, InstanceReport, loads_ms
 from skewless.errors import ArgumentError
 from skewless.operators.ingesting import cells_of, write_probes
 from skewless.operators.pair import JoinSpec, keyless
+from skewless.operators.shares import shares_of
 from skewless.operators.two_way.changes import EARLIER, adopt, earlier_epochs, without_past
 from skewless.operators.two_way.ingest import ingest
 from skewless.operators.two_way.loads import load_report
@@ -44,11 +45,11 @@ from skewless.placement.balancing.verdict import verdict
 from skewless.placement.figures import Decision, LoadReport, Work
 from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.strategy import PlacementStrategy, Placing
-from skewless.placement.units import RoutingTable, slot_bounds, slot_of
+from skewless.placement.units import slot_bounds, slot_of
 from skewless.state.commits import OperatorState
 from skewless.state.compaction import expired
 from skewless.state.files import Folder
-from skewless.state.rewriting import Layout, Share, Shares
+from skewless.state.rewriting import Layout
 from skewless.state.segments import Rows, SegmentInfo
 
 log = logging.getLogger("skewless")
@@ -113,20 +114,6 @@ class JoinOperator(Operator):
     def _layout(self, side: Side) -> Layout:
         this = self.spec.side(side)
         return Layout(this.schema, this.time)
-
-
-def shares_of(table: RoutingTable) -> Shares:
-    """What every instance rewrites of the state: what it works on. Those who share a range take
-    equal parts of it."""
-    sharing: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for instance, units in enumerate(table.units):
-        for unit in units:
-            sharing[unit.hash_min, unit.hash_max].append(instance)
-    found: list[list[Share]] = [[] for _ in table.units]
-    for ends, instances in sharing.items():
-        for part, instance in enumerate(instances):
-            found[instance].append(Share(*ends, part, len(instances)))
-    return tuple(tuple(mine) for mine in found)
 
 
 class JoinCoordinator(Coordinator):

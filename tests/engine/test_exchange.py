@@ -1,0 +1,185 @@
+"""Rows on their way through packets into segments, and what instances fetch of these."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from skewless.arrays.types import HASH_MAX
+from skewless.engine.exchange import DEALS, Homes, MergeTask, Outbox, Packet
+from skewless.engine.operator import Arrival
+from skewless.engine.pipeline import Pipeline
+from skewless.operators.shares import shares_of
+from skewless.operators.two_way.operator import JoinOperator
+from skewless.placement.balancing import Auto
+from skewless.placement.places import IsolatedKey, Placement
+from skewless.placement.routing import Hash
+from skewless.placement.units import slot_bounds
+from skewless.state import parts
+from skewless.state.cache import SegmentCache
+from skewless.state.files import Folder
+from skewless.state.rewriting import Share
+from skewless.state.segments import Rows, read_segment, write_segment
+from tests.frame.kits import joined
+from tests.frame.streams import SECOND_US, busy, schema_of
+from tests.queries import PipelineRun
+
+SCHEMA = pa.schema({"id": pa.int64()})
+HASHES = st.lists(
+    st.integers(0, HASH_MAX) | st.sampled_from([0, 5, 1 << 60, HASH_MAX]), min_size=1, max_size=60
+)
+
+
+def rows_with(hashes: list[int]) -> Rows:
+    ordered = np.array(sorted(hashes), np.uint64)
+    return Rows(ordered, np.arange(len(hashes)), [pa.array(range(len(hashes)))])
+
+
+def decoded(packet: Packet) -> pa.RecordBatch:
+    schema = pa.schema([("0", pa.uint64()), ("1", pa.int64())])
+    return pa.ipc.read_record_batch(pa.py_buffer(packet.data), schema)
+
+
+@settings(deadline=None, max_examples=50)
+@given(HASHES, st.integers(1, 70))
+def test_every_row_is_in_one_packet_of_its_bucket(hashes: list[int], buckets: int) -> None:
+    outbox = Outbox("join", "left", buckets)
+    outbox.put("left", rows_with(hashes))
+    found: list[int] = []
+    for packet in outbox.taken():
+        mine, ids = decoded(packet).columns
+        low, high = slot_bounds(packet.bucket, packet.bucket, buckets)
+        assert all(low <= h <= high for h in mine.to_pylist())
+        assert 0 <= packet.deal < DEALS
+        found += ids.to_pylist()
+    assert sorted(found) == list(range(len(hashes)))
+    assert outbox.taken() == []
+
+
+def test_a_hot_key_is_dealt_out_by_its_share() -> None:
+    outbox = Outbox("join", "left", 64)
+    hashes = [7] * 5_000 + [i << 50 for i in range(5_000)]
+    outbox.put("left", rows_with(hashes))
+    homes = Homes({"join": ([bucket // 8 for bucket in range(64)], 8)})
+    sent = Counter[int]()
+    for packet in outbox.taken():
+        sent[homes.place(packet)] += decoded(packet).column(0).to_pylist().count(7)
+    assert [place for place, rows in sent.items() if rows > 500] == [0, 1, 2, 3], "half of all"
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.data())
+def test_parts_hold_every_row_once(data: st.DataObject) -> None:
+    hashes = np.array(sorted(data.draw(HASHES)), np.uint64)
+    cells, size = data.draw(st.integers(1, 70)), data.draw(st.integers(1, 1 << 24))
+    cuts = parts.cuts_of(hashes, size, cells)
+    assert [begin for begin, _ in cuts] == [0, *(end for _, end in cuts[:-1])]
+    assert cuts[-1][1] == len(hashes)
+
+
+@pytest.fixture
+def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A store that is not a local folder to anyone who asks, with a cache of its own."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "cache"))
+    (tmp_path / "cache").mkdir()
+    monkeypatch.setattr(parts, "PART_BYTES_MIN", 1)
+    folder = Folder(f"file://{tmp_path}/store")
+    assert not folder.is_local
+    folder.make("segments")
+    return folder
+
+
+@settings(deadline=None, max_examples=50)
+@given(hashes=HASHES, wanted=st.lists(st.integers(0, HASH_MAX), min_size=2, max_size=2))
+def test_what_is_read_has_all_that_is_asked_for(
+    hashes: list[int], wanted: list[int], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    folder = Folder(str(tmp_path_factory.mktemp("state")))
+    folder.make("segments")
+    rows, ends = rows_with(hashes), (min(wanted), max(wanted))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(parts, "FORCED", True)
+        patch.setattr(parts, "PART_BYTES_MIN", 1)
+        segment = write_segment(folder, "left", SCHEMA, rows, floor_us=0, level=0, batch_id=0)
+        found = SegmentCache().rows(folder, segment, None, "", SCHEMA, [ends])
+        whole = read_segment(folder, segment, None, SCHEMA)
+    asked = {i for i, h in enumerate(sorted(hashes)) if ends[0] <= h <= ends[1]}
+    assert asked <= set(found.columns[0].to_pylist())
+    assert whole.columns[0].to_pylist() == list(range(len(hashes)))
+
+
+def test_shares_of_those_who_work_on_it() -> None:
+    own = IsolatedKey(5, "5", 0, (0, 1), (1,))
+    table = Placement(2, np.array([0, 1]), (own,)).table("Auto")
+    mine, other = shares_of(table)
+    assert Share(5, 5, 0, 2) in mine
+    assert Share(5, 5, 1, 2) in other
+    rows = rows_with([1, 5, 5, 5, 9, HASH_MAX])
+    split = [[share.of(rows).columns[0].to_pylist() for share in some] for some in (mine, other)]
+    assert sorted(i for some in split for ids in some for i in ids) == list(range(6))
+
+
+def test_packets_become_one_segment_a_side(store: Folder) -> None:
+    operator = JoinOperator(joined("a", "b", "a_k", "a_t"), Hash(), 2, slots=8)
+    [stream] = busy("a")
+    task = Pipeline.of(operator).root.ingest("left", store.root)
+    made = [m for n in range(3) for m in task([stream.batch(0, len(stream.rows))], n)]
+    packets = [m for m in made if isinstance(m, Packet)]
+    stored = list(MergeTask({"join": operator}, store.root)(packets))
+    assert [len(arrival.runs) for arrival in stored] == [1]
+    told = [m for m in made if isinstance(m, Arrival)]
+    dropped = sum(sum(a.dropped.values()) for a in told)
+    assert stored[0].runs[0].segment.rows == sum(a.rows for a in told) - dropped
+    assert stored[0].traffic.counts["written_bytes"] == stored[0].runs[0].segment.bytes
+    assert not any(a.runs for a in told)
+
+
+def batch_of(name: str, rows: int, seed: int, hot: float = 0.0) -> pa.RecordBatch:
+    """Rows of many keys, of one in part; times within the bounds of one another."""
+    random, schema = np.random.default_rng(seed), schema_of(name)
+    keys = np.where(random.random(rows) < hot, 1, random.integers(2, 1 << 40, rows))
+    columns = []
+    for field in schema:
+        values = keys if field.name == f"{name}_k" else np.arange(rows) % SECOND_US
+        columns.append(pa.array(values).cast(field.type))
+    return pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+@pytest.mark.parametrize("strategy", [Hash(), Auto(floor_ms=0, noise=0, patience=1)], ids=str)
+def test_each_instance_fetches_its_share(store: Folder, strategy: object) -> None:
+    """Every instance is taken for a host: it fetches about 1/n of what is written."""
+    n, rows = 4, 20_000
+    operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)  # type: ignore[arg-type]
+    run = PipelineRun(store.root, Pipeline.of(operator))
+    for number in range(4):
+        hosts = iter(f"host {i}" for i in range(1_000))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("skewless.engine.hosts.host", lambda hosts=hosts: next(hosts))
+            sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
+            report = run.run_streams(number, sides).report
+        assert report is not None
+        written = sum(c.get("written_bytes", 0) for c in report.hosts.values())
+        fetched = [c["fetched_bytes"] for c in report.hosts.values() if "fetched_bytes" in c]
+        assert len(fetched) == n
+        assert max(fetched) < 1.1 * written / n
+        assert sum(c["requests"] for c in report.hosts.values()) == 4 * n, "2 written, 2 fetched"
+
+
+def test_a_hot_key_is_written_by_many(store: Folder) -> None:
+    """Half of all rows have one key: still no task stores much more than its share."""
+    n, rows = 4, 20_000
+    operator = JoinOperator(joined("a", "b", "a_k", "a_t"), Hash(), n, slots=64)
+    task, homes = Pipeline.of(operator).root.ingest("left", store.root), Homes({
+        "join": (operator.coordinator(None, store).homes(64, n), n)
+    })  # fmt: skip
+    made = list(task([batch_of("a", rows, 1, hot=0.5)], 0))
+    sent = Counter[int]()
+    for packet in (m for m in made if isinstance(m, Packet)):
+        sent[homes.place(packet)] += len(packet.data)
+    assert max(sent.values()) < 2 * sum(sent.values()) / n
