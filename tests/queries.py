@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from skewless.engine.batch import run_batch
+from skewless.engine.clock import BatchClock, Clock, wall_clock_us
 from skewless.engine.executor import InProcessExecutor, Moves
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
@@ -63,15 +64,22 @@ class PipelineRun:
     """A pipeline over a state folder that can be run, crashed and opened again."""
 
     def __init__(
-        self, root: Path | str, pipeline: Pipeline, output: Path | None = None, **options: int
+        self,
+        root: Path | str,
+        pipeline: Pipeline,
+        output: Path | None = None,
+        *,
+        clock: Clock = wall_clock_us,
+        **options: int,
     ) -> None:
-        self.root, self._output, self._options = str(root), output, options
+        self.root, self._output, self._options, self._clock = str(root), output, options, clock
         self.start(pipeline)
 
     def start(self, pipeline: Pipeline) -> None:
         """Start, or start again from what is on disk; all else is forgotten."""
         self.pipeline = pipeline
         self.query = Query(self.root, pipeline, **self._options)
+        self.query.clock = BatchClock(self.query.folder, self._clock)
         self.query.open()
 
     @property

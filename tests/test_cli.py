@@ -365,6 +365,12 @@ def test_lost_rows_are_told_by_the_summary_and_the_verdict() -> None:
     assert f"busiest/mean 1.50; 1.50 over all shown. Rows are lost: {text}" in verdict(reports)
 
 
+def test_idle_inputs_of_the_last_batch_are_told_by_the_verdict() -> None:
+    busy, silent = report(0), report(1, idle=("right",))
+    assert verdict([busy, silent]).endswith("over all shown; right is idle")
+    assert "idle" not in verdict([silent, busy])
+
+
 def test_few_lost_rows_are_only_counted() -> None:
     few = [report(0)]
     assert "loses rows" not in dict(view.summary_facts(totals.total(few), Labels()))

@@ -84,8 +84,8 @@ def test_the_job_in_the_help_is_a_job(tmp_path: Path) -> None:
     right = text[text.index("[left]") : text.index("[join]")].replace("[left]", "[right]")
     job = load(tmp_path, text.replace("[join]", f"{right}[join]", 1))
     assert set(job.join) == {
-        "on", "left_time", "right_time", "within", "late", "where", "balance", "instances",
-        "slots", "suffixes", "on_null_time",
+        "on", "left_time", "right_time", "within", "late", "idle_after", "max_ahead", "where",
+        "balance", "instances", "slots", "suffixes", "on_null_time",
     }  # fmt: skip
     assert job.trigger == {"processingTime": "1 second"}
 
@@ -105,6 +105,16 @@ def test_the_job_in_the_help_is_a_job(tmp_path: Path) -> None:
 )
 def test_keys(tmp_path: Path, written: str, meant: list[Any]) -> None:
     assert load_with(tmp_path, 'on = "cell"', f"on = {written}").join["on"] == meant
+
+
+def test_durations_are_for_both_sides_or_for_each(tmp_path: Path) -> None:
+    for key in ("late", "idle_after", "max_ahead"):
+        for written, meant in (
+            ('"1 day"', "1 day"),
+            ('["1 day", "2 days"]', ("1 day", "2 days")),
+        ):
+            job = load_with(tmp_path, 'on = "cell"', f'on = "cell"\n{key} = {written}')
+            assert job.join[key] == meant
 
 
 @pytest.mark.parametrize(
@@ -241,6 +251,16 @@ REFUSED = {
         'within = "10 minutes"',
         'within = "10 minutes"\nlate = ["1 minute", "x"]',
         "job.toml:12: `join.late[1]` must be a duration",
+    ),
+    "idle_after": (
+        'within = "10 minutes"',
+        'within = "10 minutes"\nidle_after = 10',
+        "job.toml:12: `join.idle_after` must be a duration",
+    ),
+    "max_ahead": (
+        'within = "10 minutes"',
+        'within = "10 minutes"\nmax_ahead = ["1 day"]',
+        'job.toml:12: `join.max_ahead` must be "1 minute", or one for each side',
     ),
     "how": (
         'on = "cell"',

@@ -55,6 +55,7 @@ def two(a: DataFrame, b: DataFrame, c: DataFrame) -> sk.Result:
             within=sk.UNBOUNDED)
     sk.join(a, b, [sk.equal("x", "y", null_safe=True), (a["k"], "k")], within=sk.UNBOUNDED)
     sk.join(a, b, [sk.band("x", "y", 2), "k"], time="at", within="1 minute", late=timedelta(1))
+    sk.join(a, b, "k", time="at", within="1 minute", idle_after=(None, "1 hour"), max_ahead="1 day")
     sk.join(a, b, "k", time=("at", "seen"), within="1 hour", late=("1 minute", None),
             strategy=sk.LSStream(alpha="auto"), where=F.col("x") > 1, on_null_time="drop",
             instances=4)

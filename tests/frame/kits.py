@@ -259,7 +259,8 @@ def similarity_alone(strategy: SimilarityStrategy) -> Kit:
 def first_of_each(streams: Sequence[Arriving]) -> Rows:
     """Row by row, in the order of time and arrival."""
     [stream] = streams
-    numbered = [(k, t, n, x) for n, (k, t, x) in enumerate(stream.rows[:-1])]
+    numbers = stream.table().column("a_id").to_pylist()
+    numbered = [(k, t, n, x) for n, (k, t, x) in zip(numbers, stream.rows[:-1], strict=False)]
     found = []
     for _, same in groupby(sorted(numbered), key=lambda row: row[0]):
         last = None

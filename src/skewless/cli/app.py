@@ -172,6 +172,8 @@ def run(
     within = "10 minutes"               # or ["-1 minute", "10 minutes"],
                                         # or "unbounded"
     late = "1 minute"                   # from here on all is optional
+    idle_after = "10 minutes"           # a silent side holds time back no longer
+    max_ahead = "1 day"                 # rows from the future are put aside
     where = "speed_kmh < 30"
     balance = "auto"                    # "fastjoin", "lsstream", "none", "hash",
                                         # "broadcast", or with its settings

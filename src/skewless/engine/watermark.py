@@ -3,7 +3,8 @@
 The watermark of an operator is the least of what its inputs have reached, and never goes back. An
 input that is a stream has reached its latest event time of earlier batches, minus its lateness. An
 input that is another operator's result has reached that operator's watermark, minus how far its
-rows can lie behind it. So nothing that an operator emits is late above it.
+rows can lie behind it. So nothing that an operator emits is late above it. Inputs that are idle
+(`idleness`) are not asked; what they have to say later may be late.
 """
 
 from __future__ import annotations
