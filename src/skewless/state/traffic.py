@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import threading
 from dataclasses import asdict, dataclass, replace
+
+_LOCK = threading.Lock()
 
 
 @dataclass
 class Traffic:
-    """Bytes `fetched` and `written`, `requests` for both, and `hits`: files, or parts of them, that
-    this host had already."""
+    """Bytes `fetched` and `written`, `requests` made, and how often a file, or a part of one, was
+    on this host already (`hits`) or not (`misses`). Local folders count nothing."""
 
     fetched: int = 0
     written: int = 0
     requests: int = 0
     hits: int = 0
+    misses: int = 0
+
+    def add(self, **counts: int) -> None:
+        with _LOCK:
+            for name, count in counts.items():
+                setattr(self, name, getattr(self, name) + count)
 
     def copy(self) -> Traffic:
         return replace(self)
