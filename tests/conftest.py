@@ -14,6 +14,8 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.s3 import S3Server
+
 SPARK_TESTS = Path(__file__).parent / "spark"
 LONG = {Path(__file__).parent / name for name in ("test_cli.py", "frame/test_frame.py")}
 
@@ -49,11 +51,30 @@ def _small_groups_are_for_all_instances() -> Iterator[None]:
 @pytest.fixture(scope="session", autouse=True)
 def _power_is_not_lost() -> Iterator[None]:
     """Waiting for the disk after every file takes most of the time of a small batch."""
-    from skewless.state import files
+    from skewless.state.stores import local
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "SYNC", False)
+        patch.setattr(local, "SYNC", False)
         yield
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[S3Server]:
+    """An S3 server for all tests of this process."""
+    from tests.s3 import s3_server
+
+    with s3_server() as server:
+        yield server
+
+
+@pytest.fixture
+def cache_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of remote files that a test has for itself."""
+    from skewless.state.stores import cache, remote
+
+    monkeypatch.setenv("SKEWLESS_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(remote, "FILES", cache.FileCache())
+    return tmp_path / "cache"
 
 
 @pytest.fixture

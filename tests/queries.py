@@ -21,6 +21,7 @@ from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
 from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
+from skewless.state.files import Folder
 from skewless.state.publish import staging_folder
 
 Task = Sequence[pa.RecordBatch]
@@ -33,7 +34,7 @@ class FileSink:
 
     query: Query
     schema: pa.Schema
-    output: Path | None
+    output: Path | Folder | None
     result: list[list[pa.RecordBatch]] = field(default_factory=list)
     shows_empty: bool = False
 
@@ -45,10 +46,12 @@ class FileSink:
         folder.make(staging_folder(batch_id))
         for number, part in enumerate(result or [[]]):
             staged = f"{staging_folder(batch_id)}/{number}.arrow"
-            with pa.ipc.new_file(folder.path(staged), self.schema) as out:
+            content = pa.BufferOutputStream()
+            with pa.ipc.new_file(content, self.schema) as out:
                 for batch in part:
                     out.write_batch(batch)
-            moves.append((staged, str(self.output / f"{batch_id}-{number}.arrow")))
+            folder.write(staged, content.getvalue())
+            moves.append((staged, _folder(self.output).path(f"{batch_id}-{number}.arrow")))
         return moves
 
 
@@ -65,14 +68,15 @@ class PipelineRun:
 
     def __init__(
         self,
-        root: Path | str,
+        root: Path | str | Folder,
         pipeline: Pipeline,
-        output: Path | None = None,
+        output: Path | Folder | None = None,
         *,
         clock: Clock = wall_clock_us,
         **options: int,
     ) -> None:
-        self.root, self._output, self._options, self._clock = str(root), output, options, clock
+        self.root: Any = root if isinstance(root, Folder) else str(root)
+        self._output, self._options, self._clock = output, options, clock
         self.start(pipeline)
 
     def start(self, pipeline: Pipeline) -> None:
@@ -109,9 +113,17 @@ class PipelineRun:
     def published_table(self) -> pa.Table:
         """What a reader of the output folder sees."""
         assert self._output is not None
-        files = sorted(self._output.rglob("*.arrow")) if self._output.exists() else []
-        tables = [pa.ipc.open_file(str(file)).read_all() for file in files]
+        folder = _folder(self._output)
+        tables = [pa.ipc.open_file(folder.read(n)).read_all() for n in folder.list() if _shown(n)]
         return pa.concat_tables([self.schema.empty_table(), *tables])
+
+
+def _folder(at: Path | str | Folder) -> Folder:
+    return at if isinstance(at, Folder) else Folder(str(at))
+
+
+def _shown(name: str) -> bool:
+    return name.endswith(".arrow") and "/" not in name
 
 
 class OperatorRun(PipelineRun):
@@ -122,10 +134,10 @@ class OperatorRun(PipelineRun):
 
     def __init__(
         self,
-        root: Path | str,
+        root: Path | str | Folder,
         spec: Any,
         setup: Any = None,
-        output: Path | None = None,
+        output: Path | Folder | None = None,
         **options: int,
     ) -> None:
         self.spec, self.setup = spec, setup or self.setup_type()

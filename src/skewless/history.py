@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from skewless.engine.report import SUMMARY, BatchReport
@@ -11,6 +12,7 @@ from skewless.sql_types import sql_type, sql_value
 from skewless.state.commits import QUERY_FILE, CommitLog, read_checked
 from skewless.state.files import STATE_FOLDER, Folder, qualify
 from skewless.state.history import read_reports
+from skewless.state.stores.settings import Settings
 
 # What a report says besides its fields, for who asks by SQL.
 MORE = dict.fromkeys(SUMMARY, "long") | {"busiest_over_mean": "double"}
@@ -30,25 +32,32 @@ class History(list[BatchReport]):
         return session.createDataFrame(rows, sql_type(BatchReport, MORE)[len("struct<") : -1])
 
 
-def history(checkpoint: str) -> History:
-    """The reports of a query's batches, by its checkpoint location.
+def history(checkpoint: str | Folder, settings: Mapping[str, str] | None = None) -> History:
+    """The reports of a query's batches, by its checkpoint location. `settings` are Hadoop's, as
+    Spark has them, for a store that takes more to be reached than what the environment says:
+    ``{"fs.s3a.endpoint": …}``.
 
     >>> for report in sk.history("ckpt"):                                  # doctest: +SKIP
     ...     print(report.batch_id, report.matches, report.busiest_over_mean)
     """
-    folder = state_folder(checkpoint)
+    folder = state_folder(checkpoint, settings)
     last = CommitLog(folder).latest()
     if last is None:
         return History()
     return History(BatchReport.from_json(r) for r in read_reports(folder, last.batch_id))
 
 
-def state_folder(checkpoint: str) -> Folder:
+def state_folder(checkpoint: str | Folder, settings: Mapping[str, str] | None = None) -> Folder:
     """The state folder of a checkpoint; an error if there is none."""
-    folder = Folder(f"{qualify(str(checkpoint))}/{STATE_FOLDER}")
+    if isinstance(checkpoint, Folder):
+        folder = checkpoint
+    else:
+        root = f"{qualify(str(checkpoint))}/{STATE_FOLDER}"
+        folder = Folder(root, settings=Settings.of(settings or {}))
     if folder.size("query.json") is None:
+        where = folder.root.removesuffix(f"/{STATE_FOLDER}")
         raise StateError(
-            f"{checkpoint} is not the checkpoint of a skewless query: "
+            f"{where} is not the checkpoint of a skewless query: "
             f"there is no {folder.path('query.json')}"
         )
     return folder

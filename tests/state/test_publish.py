@@ -5,19 +5,20 @@ from __future__ import annotations
 import errno
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
-import pyarrow.fs as pafs
 import pytest
 
 from skewless.errors import StateAccessError
-from skewless.state import publish as publish_module
 from skewless.state.commits import Commit
 from skewless.state.files import Folder
 from skewless.state.publish import publish
+from skewless.state.stores.local import LocalStore
 from tests.crashes import CrashError, crash_at
+from tests.s3 import S3Server
 
 EMPTY = Commit(0, {})
 
@@ -116,14 +117,14 @@ def test_across_file_systems_files_are_copied(folder: Folder, tmp_path: Path) ->
 def test_a_half_copied_file_is_never_visible(folder: Folder, tmp_path: Path) -> None:
     commit = stage(folder, tmp_path / "out", count=1)
 
-    def half(source: str, target: str) -> None:
-        Path(target).write_text("cont")
+    def half(self: LocalStore, name: str) -> Iterator[bytes]:
+        yield b"cont"
         assert visible(tmp_path / "out") == {}
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with (
         across_devices(folder),
-        mock.patch.object(shutil, "copyfile", half),
+        mock.patch.object(LocalStore, "pieces", half),
         pytest.raises(StateAccessError, match=r"cannot move the output file .*staged/0.*No space"),
     ):
         publish(folder, commit)
@@ -142,22 +143,28 @@ def test_an_output_folder_that_cannot_be_made_is_told(folder: Folder, tmp_path: 
     assert visible(tmp_path / "out") == ALL
 
 
-@pytest.mark.parametrize("stores", ["same", "different"])
-def test_remote_outputs(folder: Folder, tmp_path: Path, stores: str) -> None:
-    """From the state folder to a bucket: by renaming within a store, by copying between two."""
-    (tmp_path / "bucket").mkdir()
-    local = pafs.LocalFileSystem()
-    bucket = pafs.SubTreeFileSystem(str(tmp_path / "bucket"), local)
-
-    def filesystem(location: str) -> tuple[pafs.FileSystem, str]:
-        if not location.startswith("s3://bucket/"):
-            return local, location
-        path = location.removeprefix("s3://bucket/")
-        return (local, f"{tmp_path}/bucket/{path}") if stores == "same" else (bucket, path)
-
-    commit = stage(folder, "s3a://bucket/out")
-    with mock.patch.object(publish_module, "_filesystem", filesystem):
+@pytest.mark.parametrize("state", ["s3", "local"])
+@pytest.mark.parametrize("output", ["s3", "local"])
+def test_remote_outputs(s3: S3Server, tmp_path: Path, state: str, output: str) -> None:
+    """From any store to any: within one by copying there, between two through this process."""
+    # A commit names its files; how their store is reached is known from the state folder.
+    folder = s3.folder() if state == "s3" else replace(s3.folder(), root=str(tmp_path / "state"))
+    out = s3.folder() if output == "s3" else Folder(str(tmp_path / "out"))
+    folder.make("staged")
+    commit = stage(folder, out.root)
+    with crash_at("publish.one", 2), pytest.raises(CrashError):
         publish(folder, commit)
-        publish(folder, commit)
-    assert visible(tmp_path / "bucket" / "out") == ALL
+    publish(folder, commit)
+    publish(folder, commit)
+    assert {name: out.read(name).decode() for name in out.list()} == ALL
     assert folder.list("staged") == []
+
+
+@pytest.mark.parametrize("kind", ["s3", "local"])
+def test_a_commit_of_an_older_version_is_published(s3: S3Server, tmp_path: Path, kind: str) -> None:
+    """It may name its output by another scheme."""
+    folder = s3.folder()
+    out = s3.folder() if kind == "s3" else Folder(str(tmp_path / "out"))
+    named = out.root.replace("s3:", "s3a:") if kind == "s3" else f"file://{out.root}"
+    publish(folder, stage(folder, named))
+    assert {name: out.read(name).decode() for name in out.list()} == ALL

@@ -14,6 +14,7 @@ from skewless.cli.totals import total
 from skewless.engine.report import BatchReport
 from skewless.history import History, history, state_folder
 from skewless.state.commits import CommitLog
+from skewless.state.files import Folder
 from skewless.state.history import HISTORY
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ STOPPING = "Stopping; what is committed stays"
 class Follower:
     """Reads each committed report once, however long the history is."""
 
-    def __init__(self, checkpoint: str) -> None:
+    def __init__(self, checkpoint: str | Folder) -> None:
         self._folder = state_folder(checkpoint)
         self._commits = CommitLog(self._folder)
         self.reports: History = history(checkpoint)
@@ -82,8 +83,11 @@ class Outcome:
         }
 
 
-def run_query(start: Callable[[], StreamingQuery], checkpoint: str, display: Display) -> Outcome:
-    """Start a query and follow it to its end, or until Ctrl-C."""
+def run_query(
+    start: Callable[[], StreamingQuery], checkpoint: str | Folder, display: Display
+) -> Outcome:
+    """Start a query and follow it to its end, or until Ctrl-C. The checkpoint is a path, or its
+    state folder where a store takes settings to be reached."""
     with StopRequest(lambda: display.status(STOPPING)) as request:
         begun = time.monotonic()
         query = start()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
+    from skewless.state.files import Folder
+
 
 def run_job(job: Job, log: Path | None, console: Console) -> tuple[Outcome, dict[str, Any]]:
     """Run a job until it ends or is stopped; returns how it went, and that as JSON."""
@@ -40,7 +42,7 @@ def run_job(job: Job, log: Path | None, console: Console) -> tuple[Outcome, dict
                 spark_session(name, master, job.conf, log, lambda: display.status(STOPPING))
             )
             display.status("Preparing the join")
-            outcome = run_query(lambda: start_job(spark, job), job.checkpoint, display)
+            outcome = run_query(lambda: start_job(spark, job), _state_folder(spark, job), display)
         _summarize(job, labels, outcome, console)
     return outcome, outcome.to_json() | {
         "output": job.sink.path,
@@ -88,6 +90,13 @@ def start_job(spark: SparkSession, job: Job) -> StreamingQuery:
             writer.trigger(**job.trigger)
         writer.option("checkpointLocation", job.checkpoint)
         return writer.start(job.sink.path)
+
+
+def _state_folder(spark: SparkSession, job: Job) -> Folder:
+    from skewless.spark.stores import Stores
+
+    with _blamed(job):
+        return Stores.of(spark, job.sink.options).state_folder(job.checkpoint)
 
 
 @contextlib.contextmanager

@@ -82,7 +82,7 @@ class BatchWork(Generic[Rows]):
             task = self._emitting_step(node)
             if node is not pipeline.root and task is not None:
                 upper, i, feed = pipeline.above(node)
-                ingest = upper.ingest(i.name, self._query.root)
+                ingest = upper.ingest(i.name, self._query.folder)
                 arrivals += self._executor.pass_on(task, node, ingest, feed)
                 self._finish(node, task)
                 self.phases.lap(self._phase(node, task.step.name))

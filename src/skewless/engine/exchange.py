@@ -20,6 +20,7 @@ from skewless.arrays.types import frozen
 from skewless.engine.hosts import claim
 from skewless.engine.operator import Arrival, IngestContext, Operator
 from skewless.placement.units import slot_ends, slot_of
+from skewless.state.files import Folder
 from skewless.state.rewriting import in_order
 from skewless.state.segments import HASH_FIELD, Rows, times_of
 
@@ -103,7 +104,7 @@ class MergeTask:
     """What a task does that puts packets together, each kind of them as a segment."""
 
     operators: Mapping[str, Operator]
-    root: str
+    folder: Folder
 
     def __call__(self, packets: Iterable[Packet]) -> Iterator[Arrival]:
         pending: dict[tuple[str, str, str], list[bytes]] = {}
@@ -130,5 +131,5 @@ class MergeTask:
             times = times_of(columns, layout.time_index, len(hashes))
             parts.append(Rows(hashes.to_numpy(), times, columns))
         rows = parts[0] if len(parts) == 1 else in_order(parts)
-        stored = operator.store(input_name, side, rows, IngestContext(self.root, name))
+        stored = operator.store(input_name, side, rows, IngestContext(self.folder, name))
         return replace(stored, operator=name, traffic=claim())

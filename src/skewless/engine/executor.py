@@ -16,6 +16,7 @@ from skewless.engine.instance import StepTask
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Feed, IngestTask, Node, Pipeline
 from skewless.engine.report import InstanceReport
+from skewless.state.files import Folder
 
 Moves = list[tuple[str, str]]
 Rows = TypeVar("Rows")
@@ -80,7 +81,7 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
     """
 
     pipeline: Pipeline
-    root: str
+    root: str | Folder
     streams: Sequence[Sequence[Task]]
     faithful: bool = False
     attempts: int = 1
@@ -96,7 +97,7 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
         for node, i, feed in self.pipeline.streams():
             assert feed.stream is not None
             for number, batches in enumerate(self.streams[feed.stream]):
-                task = node.ingest(i.name, self.root)
+                task = node.ingest(i.name, Folder.at(self.root))
                 found += self._taken_in(task, feed, batches, number, packets)
         return found + self._exchanged(packets)
 
@@ -115,7 +116,7 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
         for place in sorted({self.homes.place(packet) for packet in packets}):
             mine = [packet for packet in packets if self.homes.place(packet) == place]
             for _ in range(self.attempts):
-                stored = list(self._sent(self.pipeline.merging(self.root))(mine))
+                stored = list(self._sent(self.pipeline.merging(Folder.at(self.root)))(mine))
             found += self._told(stored)
         return found
 

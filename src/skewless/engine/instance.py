@@ -111,19 +111,23 @@ class StepTask:
     step that emits fill the way back, so that its reports are files in `report_folder`."""
 
     step: Step
-    root: str
+    folder: Folder
     operator: str
     batch_id: int
     report_folder: str
 
+    @property
+    def root(self) -> str:
+        return self.folder.root
+
     def rows_of(self, number: int) -> Iterator[pa.RecordBatch]:
         """The rows of one instance; then its report, as a small file. Running it twice gives the
         same rows and does no harm."""
-        instance, folder = self._instance(number), Folder(self.root)
+        instance = self._instance(number)
         emitted = yield from self._work(instance)
         report = self._report(instance, emitted)
         data = json.dumps(report.to_json()).encode()
-        folder.write_atomically(f"{self.report_folder}/{number}.json", data)
+        self.folder.write_atomically(f"{self.report_folder}/{number}.json", data)
         failpoints.hit("instance.reported", self.root, self.batch_id)
 
     def report_of(self, number: int) -> InstanceReport:
@@ -138,9 +142,7 @@ class StepTask:
     def _instance(self, number: int) -> Instance:
         scope = f"{self.root}#{self.operator}"
         step = self.step
-        return Instance(
-            number, step.instances, self.batch_id, Folder(self.root), scope, step.layouts
-        )
+        return Instance(number, step.instances, self.batch_id, self.folder, scope, step.layouts)
 
     def _work(self, instance: Instance) -> Generator[pa.RecordBatch, None, int]:
         """The rows of the work, and at the end how many there were."""

@@ -24,7 +24,7 @@ from skewless.engine.report import BatchReport, InstanceReport, OperatorReport, 
 from skewless.engine.sizing import Sizing
 from skewless.engine.takeover import record, take_over
 from skewless.engine.watermark import NEVER_US, advance, behind, known, reached
-from skewless.errors import DataError, StateAccessError, StateDamagedError
+from skewless.errors import DataError, StateDamagedError
 from skewless.state.blobs import BLOBS
 from skewless.state.commits import COMMITS, Commit, CommitLog, OperatorState
 from skewless.state.files import Folder
@@ -46,10 +46,14 @@ class Query:
     one can go back to."""
 
     def __init__(
-        self, root: str, pipeline: Pipeline, keep_commits: int = 10, keep_history: int = 1000
+        self,
+        root: str | Folder,
+        pipeline: Pipeline,
+        keep_commits: int = 10,
+        keep_history: int = 1000,
     ) -> None:
-        self.root, self.pipeline = root, pipeline
-        self.folder = Folder(root)
+        self.folder, self.pipeline = Folder.at(root), pipeline
+        self.root = self.folder.root
         self._keep_commits, self._keep_history = max(keep_commits, 2), keep_history
         self._commits = CommitLog(self.folder)
         self._kept: dict[int, set[str]] = {}
@@ -66,8 +70,7 @@ class Query:
 
     def open(self) -> None:
         """Make or check the state folder; finish what a crash left unfinished."""
-        self.folder.make()
-        self._check_writable()
+        self.folder.check()
         for name in (COMMITS, HISTORY, *DURABLE, *TRANSIENT):
             self.folder.make(name)
         ids = self._commits.batch_ids()
@@ -89,20 +92,10 @@ class Query:
         """Where the rows of the next batch are to go, if they are exchanged."""
         nodes = self.pipeline.nodes
         instances = {n.name: self.sizes[n.name].now or n.operator.instances for n in nodes}
-        return self.pipeline.homes(self.root, self.coordinators, instances)
+        return self.pipeline.homes(self.folder, self.coordinators, instances)
 
     def _state(self, node: Node) -> OperatorState | None:
         return None if self.last is None else self.last.operators[node.name]
-
-    def _check_writable(self) -> None:
-        probe = f".probe-{uuid.uuid4().hex}"
-        try:
-            self.folder.write(probe, b"skewless")
-            size = self.folder.size(probe)
-        finally:
-            self.folder.delete(probe)
-        if size != 8:
-            raise StateAccessError(f"cannot store a file in {self.folder.root}: is the disk full?")
 
     def _sweep(self) -> None:
         """Remove what no commit refers to: left over from crashes and repeated tasks. Between two
@@ -181,7 +174,7 @@ class Query:
         base = OperatorState(now, latest) if state is None else state
         return Batch(
             batch_id=batch_id,
-            root=self.root,
+            folder=self.folder,
             state=OperatorState(now, latest, base.segments, base.blobs, base.facts, heard),
             arrivals=arrivals,
             watermark_us=now,
@@ -197,7 +190,7 @@ class Query:
         reports = f"{REPORTS}/{batch_id:012d}-{uuid.uuid4().hex}"
         if step.emits:
             self.folder.make(reports)
-        return StepTask(step, self.root, node.name, batch_id, reports)
+        return StepTask(step, self.folder, node.name, batch_id, reports)
 
     def reports(self, task: StepTask) -> list[InstanceReport | None]:
         """What each instance has reported of a step that emits. A sink may have read only some of

@@ -10,7 +10,6 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import pyarrow as pa
@@ -120,14 +119,10 @@ class IngestContext:
     """What a task knows while it takes rows in: where the state is, whose it is, which task. With
     an `outbox`, rows that can be exchanged go there instead of into a segment."""
 
-    root: str
+    folder: Folder
     operator: str
     task: int = 0
     outbox: Outbox | None = None
-
-    @cached_property
-    def folder(self) -> Folder:
-        return Folder(self.root)
 
     def state(self) -> OperatorState | None:
         """What the operator had after the last batch. Tasks of the streaming plan are made before
@@ -175,7 +170,7 @@ class Batch:
     """
 
     batch_id: int
-    root: str
+    folder: Folder
     state: OperatorState
     arrivals: Sequence[Arrival]
     watermark_us: int
@@ -187,10 +182,6 @@ class Batch:
     cores: int | None = None
     steps: list[Step] = field(default_factory=list)
     reports: list[Sequence[InstanceReport | None]] = field(default_factory=list)
-
-    @property
-    def folder(self) -> Folder:
-        return Folder(self.root)
 
     @property
     def is_complete(self) -> bool:

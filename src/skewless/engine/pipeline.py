@@ -45,13 +45,13 @@ class Node:
     def fed(self) -> Iterator[tuple[Input, Feed]]:
         return zip(self.operator.inputs, self.feeds, strict=True)
 
-    def ingest(self, name: str, root: str) -> IngestTask:
+    def ingest(self, name: str, folder: Folder) -> IngestTask:
         """The task that takes the rows of an input in."""
         [feed] = [feed for i, feed in self.fed() if i.name == name]
-        exchanges = bool(self.operator.exchanged()) and is_far(Folder(root))
+        exchanges = bool(self.operator.exchanged()) and is_far(folder)
         buckets = self.operator.buckets if exchanges else 0
         ahead_us = feed.rules.max_ahead_us
-        return IngestTask(self.operator, self.name, name, root, ahead_us, buckets)
+        return IngestTask(self.operator, self.name, name, folder, ahead_us, buckets)
 
 
 @dataclass(frozen=True)
@@ -64,14 +64,14 @@ class IngestTask:
     operator: Operator
     operator_name: str
     name: str
-    root: str
+    folder: Folder
     max_ahead_us: int | None = None
     buckets: int = 0
 
     def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival | Packet]:
         schema = self.operator.input(self.name).schema
         outbox = Outbox(self.operator_name, self.name, self.buckets) if self.buckets else None
-        context = IngestContext(self.root, self.operator_name, task, outbox)
+        context = IngestContext(self.folder, self.operator_name, task, outbox)
         rows = (as_schema(batch, schema) for batch in batches)
         passing = self._not_ahead(context)
         kept = rows if passing is None else passing.rows(rows)
@@ -147,11 +147,11 @@ class Pipeline:
         return any(feed.rules for _, _, feed in self.streams())
 
     def homes(
-        self, root: str, coordinators: Mapping[str, Coordinator], instances: Mapping[str, int]
+        self, folder: Folder, coordinators: Mapping[str, Coordinator], instances: Mapping[str, int]
     ) -> Homes:
         """Where the rows of the next batch are to go, if they are exchanged; so many instances had
         the last."""
-        if not is_far(Folder(root)):
+        if not is_far(folder):
             return Homes()
         return Homes({
             node.name: (
@@ -162,9 +162,9 @@ class Pipeline:
             if node.operator.exchanged()
         })  # fmt: skip
 
-    def merging(self, root: str) -> MergeTask:
+    def merging(self, folder: Folder) -> MergeTask:
         """The task that puts packets together."""
-        return MergeTask({node.name: node.operator for node in self.nodes}, root)
+        return MergeTask({node.name: node.operator for node in self.nodes}, folder)
 
     def fingerprint(self) -> dict[str, str]:
         """What a checkpoint is tied to."""

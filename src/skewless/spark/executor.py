@@ -183,7 +183,7 @@ class BatchDriver:
             CheckpointLock(self.query.folder).acquire()  # held as long as this process lives
             self.open()
         session = arrived.sparkSession
-        merging = self.query.pipeline.merging(self.query.root)
+        merging = self.query.pipeline.merging(self.query.folder)
         executor = SparkExecutor(session, arrived, self._schemas, merging, self._places)
         run_batch(self.query, executor, self._sink, batch_id)
         if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:

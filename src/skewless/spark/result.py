@@ -43,8 +43,9 @@ from skewless.spark.steps import (
     untraced,
     with_steps,
 )
+from skewless.spark.stores import Stores
 from skewless.spark.watermarks import tick_us
-from skewless.state.files import qualify
+from skewless.state.files import Folder
 
 if TYPE_CHECKING:
     from skewless.placement.grouping import Grouping
@@ -290,16 +291,19 @@ class Result(ABC):
             accepted = 'used on static ones; a stream has writeStream, such as .format("console")'
             raise ArgumentError(method, "streaming inputs", accepted)
         check_workers(self.sparkSession)
+        stores = Stores.of(self.sparkSession)
         if workdir is None:
             root = tempfile.mkdtemp(prefix="skewless-")
             atexit.register(shutil.rmtree, root, ignore_errors=True)
         else:
-            root = f"{qualify(workdir)}/{uuid.uuid4().hex}"
+            root = f"{stores.locate('workdir', workdir)}/{uuid.uuid4().hex}"
         pipeline, plan = self.pipeline(parallelism(self.sparkSession), None)
-        query = Query(root, pipeline)
+        query = Query(stores.folder(root), pipeline)
         query.open()
-        arrived = plan.arrivals(pipeline, root)
-        executor = SparkExecutor(self.sparkSession, arrived, plan.schemas, pipeline.merging(root))
+        folder = query.folder
+        arrived = plan.arrivals(pipeline, folder)
+        merging = pipeline.merging(folder)
+        executor = SparkExecutor(self.sparkSession, arrived, plan.schemas, merging)
         executor.homes = query.homes()
         rows = BatchWork(query, executor, 0, is_last=True).up_to_results()
         return with_steps(rows, plan.steps)
@@ -389,12 +393,12 @@ class Plan:
         lag_us = FAR_US if time is None else source.event_times.lag_of(time)
         return Feed(columns, source=below.name, lag_us=lag_us, shape=source.steps)
 
-    def arrivals(self, pipeline: Pipeline, root: str) -> DataFrame:
+    def arrivals(self, pipeline: Pipeline, folder: Folder) -> DataFrame:
         """The streams' rows, sorted and stored: what the tasks report. Where tasks write files, a
         stream uses no more of them than the session can run at once: more would only make more
         files."""
         tasks = parallelism(self.streams[0].sparkSession)
-        taken = [(feed, node.ingest(i.name, root)) for node, i, feed in pipeline.streams()]
+        taken = [(feed, node.ingest(i.name, folder)) for node, i, feed in pipeline.streams()]
         packets = any(task.buckets for _, task in taken)
         frames = []
         for feed, task in taken:

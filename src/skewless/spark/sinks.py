@@ -36,20 +36,20 @@ class ShapedSink:
 
 
 class FileSink:
-    """Files in a folder. `root` is the state folder as skewless names it, `spark_root` as Spark."""
+    """Files in a folder. `folder` is that of the state, `spark_root` is its name for Spark."""
 
     shows_empty = False
 
     def __init__(
         self,
-        root: str,
+        folder: Folder,
         spark_root: str,
         path: str,
         file_format: str,
         options: dict[str, Any],
         partition_by: list[str],
     ) -> None:
-        self._folder, self._spark_root = Folder(root), spark_root
+        self._folder, self._spark_root = folder, spark_root
         # Made absolute here, and once: commits outlive the working directory, and the escapes in
         # the names of partitions ("a%2Fb") must stay as they are.
         self._path = qualify(path).rstrip("/")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import shutil
 import tempfile
 from collections.abc import Callable
@@ -28,12 +27,12 @@ from skewless.spark.sinks import (
     SourceSink,
     TableSink,
 )
-from skewless.state.files import STATE_FOLDER, Folder, qualify
+from skewless.spark.stores import CHECKPOINT, OPTION, Stores, as_spark_names, is_store_option
+from skewless.state.files import Folder
 from skewless.state.output import CHOICES, EXISTING, Output
 from skewless.state.owner import CheckpointLock
 from skewless.state.publish import FILE_FORMATS
 
-CHECKPOINT = "checkpointLocation"
 OWN_OPTIONS = {"skewless.keepcommits": "keep_commits", "skewless.keephistory": "keep_history"}
 TRANSIENT = frozenset({"memory", "console", "noop"})  # Spark, too, lets these go without checkpoint
 TRIGGERS = ("processingTime", "once", "availableNow")
@@ -46,7 +45,8 @@ class ResultWriter:
     back to; ``skewless.keepHistory`` (default 1000), how many batch reports are kept; and
     ``skewless.existing``, what to do with files that another query left in the output folder:
     ``"append"`` adds to them, ``"overwrite"`` removes them when the checkpoint is new. Without it
-    such a folder is refused.
+    such a folder is refused. How a store is reached is told by the session's Hadoop settings
+    (``spark.hadoop.fs.…``); ``skewless.store.fs.…`` sets one for this query alone.
     """
 
     def __init__(self, result: Result) -> None:
@@ -65,8 +65,9 @@ class ResultWriter:
 
     def option(self, key: str, value: Any) -> ResultWriter:
         name = key.lower()
-        if name.startswith("skewless.") and name not in (*OWN_OPTIONS, EXISTING):
-            accepted = f"skewless.keepCommits, skewless.keepHistory or {EXISTING}"
+        is_own = name in (*OWN_OPTIONS, EXISTING) or is_store_option(key)
+        if name.startswith("skewless.") and not is_own:
+            accepted = f"skewless.keepCommits, skewless.keepHistory, {EXISTING} or {OPTION}fs.…"
             raise ArgumentError("option", key, accepted)
         self._options = {k: v for k, v in self._options.items() if k.lower() != name} | {key: value}
         return self
@@ -117,7 +118,7 @@ class ResultWriter:
         """Append to a table of the catalog: at least once."""
         self._take(more)
         sink = TableSink(name, self._format, self._sink_options(), self._partition_by)
-        return self._start(lambda root, spark_root: sink)
+        return self._start(lambda folder, spark_root: sink)
 
     def start(self, path: str | None = None, **more: Any) -> StreamingQuery:
         """Start the query: a PySpark StreamingQuery. All checks come before any job."""
@@ -136,12 +137,13 @@ class ResultWriter:
                 self.option(key, value)
 
     def _start(
-        self, make_sink: Callable[[str, str], Sink], output: Output | None = None
+        self, make_sink: Callable[[Folder, str], Sink], output: Output | None = None
     ) -> StreamingQuery:
         check_workers(self._result.sparkSession)
         checkpoint = self._checkpoint()
-        root = f"{qualify(checkpoint)}/{STATE_FOLDER}"
-        spark_root = f"file://{root}" if os.path.isabs(root) else f"{checkpoint}/{STATE_FOLDER}"
+        stores = self._stores()
+        folder = stores.state_folder(checkpoint, *(() if output is None else (output.path,)))
+        spark_root = as_spark_names(folder, checkpoint)
         keeping = {
             OWN_OPTIONS[k.lower()]: _positive(k, v)
             for k, v in self._options.items()
@@ -150,12 +152,12 @@ class ResultWriter:
         if output is None and self._get(EXISTING) is not None:
             accepted = "left out: only files can be there already"
             raise ArgumentError(EXISTING, self._get(EXISTING), accepted)
-        sink = make_sink(root, spark_root)
+        sink = make_sink(folder, spark_root)
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
         remote = is_remote(self._result.sparkSession)
-        lock = CheckpointLock(Folder(root))
+        lock = CheckpointLock(folder)
         try:
-            driver, arrivals = self._query(root, sink, keeping, output)
+            driver, arrivals = self._query(folder, sink, keeping, output)
             if not remote:
                 lock.acquire()
                 driver.open()
@@ -173,15 +175,15 @@ class ResultWriter:
         return query
 
     def _query(
-        self, root: str, sink: Sink, keeping: dict[str, int], output: Output | None
+        self, folder: Folder, sink: Sink, keeping: dict[str, int], output: Output | None
     ) -> tuple[BatchDriver, DataFrame]:
         """What is done with every batch, and the streaming plan that feeds it."""
         result = self._result
         mode = result.output_mode(self._mode)
         pipeline, plan = result.pipeline(parallelism(result.sparkSession), mode)
         shaped = ShapedSink(sink, plan.steps)
-        driver = BatchDriver(Query(root, pipeline, **keeping), shaped, plan.schemas, output)
-        return driver, plan.arrivals(pipeline, root)
+        driver = BatchDriver(Query(folder, pipeline, **keeping), shaped, plan.schemas, output)
+        return driver, plan.arrivals(pipeline, folder)
 
     def _get(self, key: str) -> Any:
         return next((v for k, v in self._options.items() if k.lower() == key.lower()), None)
@@ -209,9 +211,16 @@ class ResultWriter:
 
     def _sink_options(self) -> dict[str, Any]:
         own = {CHECKPOINT.lower(), "path", EXISTING, *OWN_OPTIONS}
-        return {k: v for k, v in self._options.items() if k.lower() not in own}
+        return {
+            k: v
+            for k, v in self._options.items()
+            if k.lower() not in own and not is_store_option(k)
+        }
 
-    def _sink(self, root: str, spark_root: str) -> Sink:
+    def _stores(self) -> Stores:
+        return Stores.of(self._result.sparkSession, self._options)
+
+    def _sink(self, folder: Folder, spark_root: str) -> Sink:
         if self._function is not None:
             return ForeachBatchSink(self._function)
         source = self._format or self._default_format()
@@ -220,8 +229,10 @@ class ResultWriter:
         if source.lower() in FILE_FORMATS:
             if not path:
                 raise ArgumentError("path", path, f"the output folder of the {source} files")
-            target = qualify(str(path))  # now: a restart may be in another working folder
-            return FileSink(root, spark_root, target, source, options, self._partition_by)
+            # Now: a restart may be in another working folder.
+            target = self._stores().locate("path", str(path))
+            own = {k[len(OPTION) :]: v for k, v in self._options.items() if is_store_option(k)}
+            return FileSink(folder, spark_root, target, source, options | own, self._partition_by)
         if source == "console":
             truncate = str(self._get("truncate")).lower() != "false"
             return ConsoleSink(int(self._get("numRows") or 20), truncate)
@@ -241,7 +252,7 @@ class ResultWriter:
         if existing is not None and str(existing).lower() not in CHOICES:
             raise ArgumentError(EXISTING, existing, f"one of: {', '.join(CHOICES)}")
         told = None if existing is None else str(existing).lower()
-        return Output(qualify(str(path)).rstrip("/"), told)
+        return Output(self._stores().locate("path", str(path)), told)
 
     def _check_installed(self, source: str) -> None:
         """Whether Spark knows a format shows when one tries to read it; that it cannot be read so,

@@ -55,7 +55,7 @@ class Output:
         if self.path in noted:
             return
         if self.existing == OVERWRITE:
-            folder = Folder(self.path)
+            folder = state.other(self.path)
             for name in filter(_is_ours, self._of_others(state)):
                 folder.delete(name)
         write_checked(state, NOTE, {"folders": [*noted, self.path]})
@@ -86,7 +86,7 @@ class Output:
     def _files(self, state: Folder) -> list[str]:
         """The files in the folder that a reader sees. The checkpoint may lie in there, too."""
         checkpoint = f"{os.path.dirname(state.root)}/"
-        folder = Folder(self.path)
+        folder = state.other(self.path)
         return [
             name
             for name in folder.list()

@@ -8,12 +8,6 @@ other.
 
 from __future__ import annotations
 
-import os
-import shutil
-import uuid
-
-import pyarrow.fs as pafs
-
 from skewless import failpoints
 from skewless.errors import StateAccessError
 from skewless.state.commits import Commit
@@ -42,44 +36,11 @@ def publish(folder: Folder, commit: Commit) -> None:
 
 
 def _move(folder: Folder, staged: str, final: str) -> None:
-    target, source = qualify(final), folder.path(staged)
+    target, _, name = qualify(final).rpartition("/")
     try:
-        if folder.is_local and os.path.isabs(target):
-            os.makedirs(os.path.dirname(target), exist_ok=True)
-            _move_local(source, target)
-        else:
-            _move_remote(source, target)
+        folder.move(staged, folder.other(target), name)
     except OSError as error:
         raise StateAccessError(
-            f"cannot move the output file {source} to {target}: {error}. Start the query again "
-            "when the output folder can be written: the move is then repeated."
+            f"cannot move the output file {folder.path(staged)} to {target}/{name}: {error}. Start "
+            "the query again when the output folder can be written: the move is then repeated."
         ) from error
-
-
-def _move_local(source: str, target: str) -> None:
-    try:
-        os.replace(source, target)
-    except OSError:
-        # Another file system: copy under a name that readers skip, then show it at once.
-        hidden = os.path.join(os.path.dirname(target), f".{uuid.uuid4().hex}.tmp")
-        shutil.copyfile(source, hidden)
-        os.replace(hidden, target)
-        os.unlink(source)
-
-
-def _move_remote(source: str, target: str) -> None:
-    from_fs, from_path = _filesystem(source)
-    to_fs, to_path = _filesystem(target)
-    to_fs.create_dir(to_path.rpartition("/")[0], recursive=True)
-    if from_fs.equals(to_fs):
-        from_fs.move(from_path, to_path)
-    else:
-        pafs.copy_files(from_path, to_path, source_filesystem=from_fs, destination_filesystem=to_fs)
-        from_fs.delete_file(from_path)
-
-
-def _filesystem(location: str) -> tuple[pafs.FileSystem, str]:
-    if os.path.isabs(location):
-        return pafs.LocalFileSystem(), location
-    filesystem, path = pafs.FileSystem.from_uri(location)
-    return filesystem, path

@@ -215,7 +215,7 @@ def read_parts(
     stored = _stored_schema(schema, FORMAT_OF_PARTS)
     if parts and _schema_crc32(stored) != segment.schema_crc32:
         # The query had other columns when this was written: the file begins with which.
-        with pa.ipc.open_file(folder.map(segment.name)) as reader:
+        with pa.ipc.open_file(_mapped(folder, segment)) as reader:
             stored = reader.schema
     batches = []
     for some in neighbours(parts):
@@ -234,13 +234,10 @@ def read_segment(
     folder: Folder, segment: SegmentInfo, time_index: int | None, schema: pa.Schema | None = None
 ) -> Rows:
     """The rows of a segment, mapped into memory. A file of the wrong size is refused here; its
-    content is checked by `verify_segments` when a query starts. With a `schema`, columns are looked
-    up by name: the query may have had others when the rows were stored."""
-    size = folder.size(segment.name)
-    if size != segment.bytes:
-        what = "is missing" if size is None else f"has {size} bytes, {segment.bytes} were committed"
-        raise StateDamagedError(f"{folder.path(segment.name)} {what}. {REPAIR}")
-    with pa.ipc.open_file(folder.map(segment.name)) as reader:
+    content is checked by `verify_segments` when a query starts, and when it is fetched. With a
+    `schema`, columns are looked up by name: the query may have had others when the rows were
+    stored."""
+    with pa.ipc.open_file(_mapped(folder, segment)) as reader:
         found = (reader.schema.metadata or {}).get(FORMAT_KEY)
         if found not in (FORMAT, FORMAT_OF_PARTS):
             raise StateFormatError(
@@ -266,6 +263,18 @@ def _rows_of(
     if schema is not None and batch.schema.names[1:] != schema.names:
         columns = [_column(batch, wanted, file) for wanted in schema]
     return Rows(hashes.to_numpy(), times_of(columns, time_index, len(batch)), columns)
+
+
+def _mapped(folder: Folder, segment: SegmentInfo) -> pa.MemoryMappedFile:
+    try:
+        mapped = folder.map(segment.name, (segment.bytes, segment.crc32))
+    except FileNotFoundError as error:
+        raise StateDamagedError(f"{folder.path(segment.name)} is missing. {REPAIR}") from error
+    size = mapped.size()
+    if size != segment.bytes:
+        what = f"has {size} bytes, {segment.bytes} were committed"
+        raise StateDamagedError(f"{folder.path(segment.name)} {what}. {REPAIR}")
+    return mapped
 
 
 def _column(batch: pa.RecordBatch, wanted: pa.Field, file: str) -> pa.Array:
@@ -294,7 +303,9 @@ def verify_segment(folder: Folder, segment: SegmentInfo) -> None:
     size = folder.size(segment.name)
     if size is None:
         raise StateDamagedError(f"{folder.path(segment.name)} is missing. {REPAIR}")
-    crc32 = zlib.crc32(folder.map(segment.name).read_buffer()) if size == segment.bytes else None
+    crc32 = None
+    if size == segment.bytes:
+        crc32 = zlib.crc32(_mapped(folder, segment).read_buffer())
     if crc32 != segment.crc32:
         raise StateDamagedError(
             f"{folder.path(segment.name)} was truncated or altered: {size} bytes with checksum "

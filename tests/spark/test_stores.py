@@ -1,0 +1,149 @@
+"""Queries on stores, as Spark names and reaches them."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import duckdb
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from skewless.errors import ArgumentError
+from skewless.spark.stores import Stores, as_spark_names
+from skewless.state.files import Folder
+from tests.s3 import SECRET, S3Server
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+CHILD = Path(__file__).with_name("s3_child.py")
+TEXTS = ["plain", "a/b", "a b", "ü-é", "100%", "a%2Fb", "x=y", "#?&+", None]
+
+
+@pytest.fixture
+def conf(spark: SparkSession) -> SparkSession:
+    """A session of its own settings."""
+    return spark.newSession()
+
+
+def test_settings_are_those_of_the_session(conf: SparkSession) -> None:
+    conf.conf.set("fs.s3a.access.key", "id")
+    conf.conf.set("fs.s3a.secret.key", SECRET)
+    conf.conf.set("fs.s3a.bucket.box.endpoint", "http://10.0.0.1")
+    folder = Stores.of(conf).state_folder("s3a://box/ckpt", "/local/out")
+    assert folder.root == "s3://box/ckpt/skewless"
+    assert folder.settings.get("fs.s3a.secret.key") == SECRET
+    assert folder.settings.get("fs.s3a.bucket.box.endpoint") == "http://10.0.0.1"
+    assert SECRET not in repr(folder)
+
+
+def test_options_come_before_the_session(conf: SparkSession) -> None:
+    conf.conf.set("fs.s3a.access.key", "of the session")
+    stores = Stores.of(conf, {"skewless.store.fs.s3a.access.key": "mine", "path": "x"})
+    folder = stores.folder("s3://box/x")
+    assert folder.settings.get("fs.s3a.access.key") == "mine"
+
+
+def test_the_default_file_system_holds_for_paths(conf: SparkSession) -> None:
+    assert Stores.of(conf).locate("path", "/out") == "/out"
+    conf.conf.set("fs.defaultFS", "s3a://box")
+    assert Stores.of(conf).locate("path", "/out/") == "s3://box/out"
+    assert Stores.of(conf).locate("path", "file:/out") == "/out"
+    with pytest.raises(ArgumentError, match=r"`path` must be a URI or an absolute path"):
+        Stores.of(conf).locate("path", "out")
+
+
+def test_what_spark_is_told() -> None:
+    local, remote = Folder("/data/ckpt/skewless"), Folder("s3://box/ckpt/skewless")
+    assert as_spark_names(local, "/data/ckpt") == "file:///data/ckpt/skewless"
+    assert as_spark_names(local, "file:/data/ckpt") == "file:///data/ckpt/skewless"
+    assert as_spark_names(remote, "s3a://box/ckpt/") == "s3a://box/ckpt/skewless"
+    assert as_spark_names(remote, "/ckpt") == "/ckpt/skewless"
+    assert as_spark_names(Folder("/dbfs/c/skewless"), "dbfs:/c") == "dbfs:/c/skewless"
+    volumes = "/Volumes/a/b/c"
+    assert as_spark_names(Folder(f"{volumes}/skewless"), volumes) == f"{volumes}/skewless"
+
+
+def test_a_store_that_cannot_be_opened_is_named_before_any_job(
+    spark: SparkSession, s3: S3Server
+) -> None:
+    import skewless as sk
+
+    rows = spark.readStream.format("rate").load()
+    writer = sk.deduplicate(rows, on="value", time="timestamp").writeStream.format("noop")
+    with pytest.raises(ArgumentError, match=r"`checkpointLocation` must be .*'ftp://x/y'"):
+        writer.option("checkpointLocation", "ftp://x/y").start()
+    writer.option("checkpointLocation", "s3a://nowhere/x")
+    for name, value in s3.hadoop.items():
+        writer.option(f"skewless.store.{name}", value)
+    with pytest.raises(Exception, match=r"cannot store a file in s3://nowhere/x/skewless") as told:
+        writer.start()
+    assert SECRET not in str(told.value)
+    with pytest.raises(ArgumentError, match=r"skewless.store.fs"):
+        writer.option("skewless.store", "x")
+
+
+def written(folder: Path, part: int, rows: int = 150) -> None:
+    """One more file of each side."""
+    rng = random.Random(part)
+    for side in ("left", "right"):
+        (folder / side).mkdir(parents=True, exist_ok=True)
+        start = datetime(2026, 1, 1) + timedelta(minutes=part)
+        table = pa.table({
+            "k": pa.array([rng.choice([1, 1, rng.randrange(20)]) for _ in range(rows)], pa.int32()),
+            f"{side}_id": pa.array(range(part * rows, part * rows + rows), pa.int32()),
+            "at": pa.array([start + timedelta(seconds=rng.randrange(60)) for _ in range(rows)],
+                           pa.timestamp("us", "UTC")),
+            "text": pa.array([rng.choice(TEXTS) for _ in range(rows)]),
+        })  # fmt: skip
+        pq.write_table(table, folder / side / f"{part:03d}.parquet")
+
+
+ORACLE = """
+SELECT l.k, left_id, right_id, l.text FROM '{0}/left/*.parquet' l JOIN '{0}/right/*.parquet' r
+ON l.k = r.k AND abs(epoch_us(l.at) - epoch_us(r.at)) <= 10000000
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_checkpoint_and_output_on_s3(s3: S3Server, tmp_path: Path) -> None:
+    """A query that is started three times; jars are fetched the first time."""
+    prefix = s3.folder().root.replace("s3:", "s3a:").replace(" ", "-")
+    given = {
+        "input": str(tmp_path / "input"),
+        "checkpoint": f"{prefix}/ckpt",
+        "output": f"{prefix}/out",
+        "hadoop": json.dumps(s3.hadoop),
+        "found": str(tmp_path / "found.json"),
+    }
+    cached = {"SKEWLESS_CACHE_DIR": str(tmp_path / "cache"), "PYSPARK_PYTHON": sys.executable}
+    for run in range(3):
+        for part in range(2):
+            written(tmp_path / "input", 2 * run + part)
+        told = subprocess.run(
+            [sys.executable, str(CHILD), json.dumps(given)],
+            env=os.environ | cached,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert told.returncode == 0, told.stderr[-4000:]
+        assert SECRET not in told.stderr + told.stdout
+        found = json.loads((tmp_path / "found.json").read_text())
+        expected = duckdb.sql(ORACLE.format(tmp_path / "input")).fetchall()
+        assert sorted(map(repr, found["rows"])) == sorted(repr(list(row)) for row in expected)
+        assert found["batches"] == list(range(2 * run + 2))
+    keys = s3.keys(prefix.removeprefix("s3a://bucket/"))
+    parts = {part for key in keys for part in key.split("/")}
+    assert {"text=a%2Fb", "text=a b", "text=100%25", "text=a%252Fb"} <= parts
+    for key in keys:
+        assert SECRET.encode() not in s3.client.get_object(Bucket="bucket", Key=key)["Body"].read()
