@@ -178,7 +178,7 @@ def test_an_atomic_write_shows_nothing_of_a_failed_one(tmp_path: Path, room: int
     folder.write_atomically("commit.json", b"before")
     full = type("Full", (_Full,), {"room": room})
     with (
-        mock.patch.object(io, "FileIO", full),
+        mock.patch.object(local, "open", lambda path, mode, **_: full(path, mode), create=True),
         pytest.raises(StateAccessError, match=r"cannot write .*commit.json.*No space left"),
     ):
         folder.write_atomically("commit.json", b"afterwards")

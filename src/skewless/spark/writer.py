@@ -231,8 +231,7 @@ class ResultWriter:
                 raise ArgumentError("path", path, f"the output folder of the {source} files")
             # Now: a restart may be in another working folder.
             target = self._stores().locate("path", str(path))
-            own = {k[len(OPTION) :]: v for k, v in self._options.items() if is_store_option(k)}
-            return FileSink(folder, spark_root, target, source, options | own, self._partition_by)
+            return FileSink(folder, spark_root, target, source, options, self._partition_by)
         if source == "console":
             truncate = str(self._get("truncate")).lower() != "false"
             return ConsoleSink(int(self._get("numRows") or 20), truncate)

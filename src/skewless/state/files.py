@@ -66,7 +66,7 @@ class Folder:
         with self._telling(f"cannot store a file in {self.root}", _ASK):
             try:
                 quick.write(probe, b"skewless")
-                size = quick.size(probe)
+                size = self.size(probe)
             finally:
                 with contextlib.suppress(OSError):
                     quick.delete(probe)

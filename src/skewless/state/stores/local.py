@@ -9,6 +9,7 @@ import os
 import shutil
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 from skewless.state.stores.store import Check, Data, Store, temporary
 
@@ -36,8 +37,8 @@ class LocalStore(Store):
     def write(self, name: str, data: Data) -> None:
         self._write(name, [data])
 
-    def _write(self, name: str, pieces: Iterable[Data], mode: str = "w") -> None:
-        with io.FileIO(self._path(name), mode) as out:
+    def _write(self, name: str, pieces: Iterable[Data], mode: Literal["wb", "xb"] = "wb") -> None:
+        with open(self._path(name), mode, buffering=0) as out:
             for piece in pieces:
                 _write_in_pieces(out, piece)
             if SYNC:
@@ -73,7 +74,7 @@ class LocalStore(Store):
         """Where there are no hard links. Still one alone creates the file, but others may see it
         before it is complete."""
         try:
-            self._write(name, [data], "x")
+            self._write(name, [data], "xb")
         except FileExistsError:
             return False
         self.sync(os.path.dirname(name))
