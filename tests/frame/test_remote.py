@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from skewless.engine import instance
 from skewless.errors import StateDamagedError
+from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder
 from skewless.state.stores import cache, remote
 from tests.crashes import CrashError, assert_nothing_is_left_over, crash_at
@@ -30,6 +32,11 @@ EVERY_KIT = pytest.mark.parametrize(
 pytestmark = pytest.mark.usefixtures("early_compaction", "cache_folder")
 
 
+@pytest.fixture(autouse=True)
+def _own_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(instance, "CACHE", SegmentCache())
+
+
 class RemoteFrame(Frame):
     """A kit at work on folders of a bucket."""
 
@@ -39,7 +46,7 @@ class RemoteFrame(Frame):
         self.run = PipelineRun(state, kit.pipeline(kit.setups[0]), output, keep_commits=3)
 
     def restart(self, setup: int) -> None:
-        remote.FILES = cache.FileCache()  # as a new process
+        remote.FILES, instance.CACHE = cache.FileCache(), SegmentCache()  # as a new process
         super().restart(setup)
 
 

@@ -78,7 +78,8 @@ def test_a_store_that_cannot_be_opened_is_named_before_any_job(
     import skewless as sk
 
     rows = spark.readStream.format("rate").load()
-    writer = sk.deduplicate(rows, on="value", time="timestamp").writeStream.format("noop")
+    result = sk.deduplicate(rows, "value", time="timestamp", within="1 minute")
+    writer = result.writeStream.format("noop")
     with pytest.raises(ArgumentError, match=r"`checkpointLocation` must be .*'ftp://x/y'"):
         writer.option("checkpointLocation", "ftp://x/y").start()
     writer.option("checkpointLocation", "s3a://nowhere/x")

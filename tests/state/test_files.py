@@ -14,16 +14,11 @@ from unittest import mock
 import pyarrow as pa
 import pytest
 
-from skewless.engine import instance
 from skewless.errors import ArgumentError, StateAccessError
-from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder, qualify
 from skewless.state.stores import local, objects
 from skewless.state.stores.settings import Settings
-from tests.driver import Batch, Driver, Setup, assert_right
-from tests.oracle import Question, answers
 from tests.s3 import SECRET, S3Server
-from tests.strategies import BANDS, spec_of
 
 
 @pytest.fixture(params=["local", "s3"])
@@ -371,34 +366,6 @@ def test_where_there_are_no_hard_links_one_still_creates(
     assert won.count(True) == 1
     assert folder.read("owner.json") == b"%d" % won.index(True)
     assert folder.list() == ["owner.json"]
-
-
-def test_a_join_on_remote_state(s3: S3Server, cache_folder: Path) -> None:
-    """The whole life of a join, its cache lost in between."""
-    question = Question((), ((0, 0, 2),), (1, 1), (-20, 20), (0, 0))
-    spec = spec_of((BANDS[0],), question)
-
-    def task(at: int) -> list[pa.RecordBatch]:
-        columns = [[10, 11, 13, 0], [at, at + 1, at, at], range(4)]
-        arrays = [pa.array(c, f.type) for c, f in zip(columns, spec.left.schema, strict=True)]
-        return [pa.RecordBatch.from_arrays(arrays, schema=spec.left.schema)]
-
-    batches = [Batch((task(10 * n), task(10 * n)), (task(10 * n),)) for n in range(6)]
-    expected = answers(question, [batch.tables() for batch in batches])
-    folder = s3.folder()
-    driver = Driver(folder, spec, Setup(instances=3), keep_commits=2)
-    outcomes = []
-    for number, batch in enumerate(batches):
-        with mock.patch.object(instance, "CACHE", SegmentCache()):
-            outcomes.append(driver.run(number, batch))
-        driver.reopen()
-        if number == 3:
-            for file in cache_folder.iterdir():
-                file.unlink()
-    assert_right(outcomes, expected)
-    assert not [file for file in cache_folder.iterdir() if len(file.suffix) > len(".sum")]
-    kept = {s.name for s in driver.query.last.segments}
-    assert kept <= set(folder.list())
 
 
 def test_of_those_who_create_a_file_one_does(folder: Folder) -> None:

@@ -66,7 +66,7 @@ def s3a(**given: str) -> Settings:
 def test_s3(given: dict[str, str], expected: dict[str, Any]) -> None:
     settings = s3a(**given)
     assert s3.config("box", settings) == expected
-    assert client("s3", "box", settings, True) is not None
+    assert client("s3", "box", settings) is not None
     asked = settings_for(["s3://box/ckpt", "/local"], dict(settings.values).get)
     assert s3.config("box", asked) == expected
 
@@ -108,7 +108,7 @@ def test_azure(scheme: str, given: dict[str, str], expected: dict[str, Any]) -> 
     authority = AUTHORITY if scheme == "abfss" else AUTHORITY.replace("dfs", "blob")
     settings = Settings.of({f"fs.azure.{name}": value for name, value in given.items()})
     assert azure.config(authority, settings) == {"account_name": "account"} | expected
-    assert client(scheme, authority, settings, True) is not None
+    assert client(scheme, authority, settings) is not None
     asked = settings_for([f"{scheme}://{authority}/ckpt"], dict(settings.values).get)
     assert asked == settings if expected else not asked.values
 

@@ -3,6 +3,7 @@ location needs is loaded."""
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Iterable
 
@@ -25,8 +26,8 @@ def open_store(root: str, settings: Settings) -> Store:
     from skewless.state.stores.clients import client
     from skewless.state.stores.objects import ObjectStore
 
-    usual, once = (client(scheme, authority, settings, retries) for retries in (True, False))
-    return ObjectStore(usual, once, f"{scheme}://{authority}", path)
+    clients = functools.partial(client, scheme, authority, settings)
+    return ObjectStore(clients, f"{scheme}://{authority}", path)
 
 
 def settings_for(locations: Iterable[str], get: Lookup) -> Settings:

@@ -21,10 +21,12 @@ TIMEOUT, CONNECT_TIMEOUT = timedelta(seconds=120), timedelta(seconds=5)
 
 
 @functools.lru_cache(maxsize=64)
-def client(scheme: str, authority: str, settings: Settings, retries: bool) -> Client:
-    """The client of a bucket or container. Nothing is asked of it yet."""
+def client(scheme: str, authority: str, settings: Settings, retries: int | None = None) -> Client:
+    """The client of a bucket or container, with as many retries as it likes if none are said.
+    Nothing is asked of it yet."""
+    retry = {} if retries is None else {"max_retries": retries}
     try:
-        return _made(scheme, authority, settings, {} if retries else {"max_retries": 0})
+        return _made(scheme, authority, settings, retry)
     except BaseError as error:
         raise StateAccessError(
             f"cannot open {scheme}://{authority} with {settings!r}: {said(error)}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,9 @@ from skewless.state.stores.traffic import TRAFFIC
 if TYPE_CHECKING:
     from obstore.store import ObjectStore as Client
 
+Clients = Callable[[int | None], "Client"]
+
+QUICK_RETRIES = 2
 PART_BYTES = 16 << 20  # of an upload in parts, and of a download
 PARTS_AT_A_TIME = 4
 COPY_BYTES_MAX = 5 << 30  # S3 copies no more by one request
@@ -40,11 +43,12 @@ TRIES, WAIT_S = 6, 0.5  # of requests that the client must not repeat by itself
 
 
 class ObjectStore(RemoteStore):
-    """Objects whose names begin with a prefix. Two of one client can move objects without their
-    content coming here. `once` is the same client without retries."""
+    """Objects whose names begin with a prefix. `clients` gives a client that makes so many retries.
+    Two folders of one client can move objects without their content coming here."""
 
-    def __init__(self, client: Client, once: Client, uri: str, prefix: str) -> None:
-        self._client, self._once, self._uri, self._prefix = client, once, uri, prefix
+    def __init__(self, clients: Clients, uri: str, prefix: str, retries: int | None = None) -> None:
+        self._clients, self._uri, self._prefix = clients, uri, prefix
+        self._client, self._once = clients(retries), clients(0)
 
     def _key(self, name: str) -> str:
         return "/".join(part for part in (self._prefix, name) if part)
@@ -110,7 +114,7 @@ class ObjectStore(RemoteStore):
         return True
 
     def quick(self) -> Store:
-        return ObjectStore(self._once, self._once, self._uri, self._prefix)
+        return ObjectStore(self._clients, self._uri, self._prefix, QUICK_RETRIES)
 
     def pieces(self, name: str) -> Iterator[bytes]:
         with _errors():
