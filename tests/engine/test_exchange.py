@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -10,11 +12,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from skewless.arrays.types import HASH_MAX
+from skewless.cli.inspect import hosts_table
 from skewless.engine.exchange import DEALS, Homes, MergeTask, Outbox, Packet
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Pipeline
+from skewless.engine.report import BatchReport
 from skewless.operators.shares import shares_of
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.balancing import Auto
@@ -158,7 +163,7 @@ def test_each_instance_fetches_its_share(store: Folder, strategy: object) -> Non
     operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)  # type: ignore[arg-type]
     run = PipelineRun(store.root, Pipeline.of(operator))
     for number in range(4):
-        hosts = iter(f"host {i}" for i in range(1_000))
+        hosts = iter(f"host-{i:03d}" for i in range(1_000))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("skewless.engine.hosts.host", lambda hosts=hosts: next(hosts))
             sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
@@ -169,6 +174,13 @@ def test_each_instance_fetches_its_share(store: Folder, strategy: object) -> Non
         assert len(fetched) == n
         assert max(fetched) < 1.1 * written / n
         assert sum(c["requests"] for c in report.hosts.values()) == 4 * n, "2 written, 2 fetched"
+    assert report is not None
+    again = BatchReport.from_json(json.loads(json.dumps(report.to_json())))
+    assert again.hosts == report.hosts
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(hosts_table([report]))
+    shown = console.export_text().splitlines()
+    assert [line.split()[0] for line in shown if "host-" in line] == sorted(report.hosts)
 
 
 def test_a_hot_key_is_written_by_many(store: Folder) -> None:
