@@ -34,6 +34,7 @@ from skewless.state.segments import Rows, read_segment, write_segment
 from tests.frame.kits import joined
 from tests.frame.streams import SECOND_US, busy, schema_of
 from tests.queries import PipelineRun
+from tests.s3 import S3Server
 
 SCHEMA = pa.schema({"id": pa.int64()})
 HASHES = st.lists(
@@ -89,13 +90,10 @@ def test_parts_hold_every_row_once(data: st.DataObject) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A store that is not a local folder to anyone who asks, with a cache of its own."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
+def store(s3: S3Server, cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A remote folder, with a cache of its own."""
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 1)
-    folder = Folder(f"file://{tmp_path}/store")
-    assert not folder.is_local
+    folder = s3.folder()
     folder.make("segments")
     return folder
 
@@ -133,10 +131,10 @@ def test_shares_of_those_who_work_on_it() -> None:
 def test_packets_become_one_segment_a_side(store: Folder) -> None:
     operator = JoinOperator(joined("a", "b", "a_k", "a_t"), Hash(), 2, slots=8)
     [stream] = busy("a")
-    task = Pipeline.of(operator).root.ingest("left", store.root)
+    task = Pipeline.of(operator).root.ingest("left", store)
     made = [m for n in range(3) for m in task([stream.batch(0, len(stream.rows))], n)]
     packets = [m for m in made if isinstance(m, Packet)]
-    stored = list(MergeTask({"join": operator}, store.root)(packets))
+    stored = list(MergeTask({"join": operator}, store)(packets))
     assert [len(arrival.runs) for arrival in stored] == [1]
     told = [m for m in made if isinstance(m, Arrival)]
     dropped = sum(sum(a.dropped.values()) for a in told)
@@ -161,7 +159,7 @@ def test_each_instance_fetches_its_share(store: Folder, strategy: object) -> Non
     """Every instance is taken for a host: it fetches about 1/n of what is written."""
     n, rows = 4, 20_000
     operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)  # type: ignore[arg-type]
-    run = PipelineRun(store.root, Pipeline.of(operator))
+    run = PipelineRun(store, Pipeline.of(operator))
     for number in range(4):
         hosts = iter(f"host-{i:03d}" for i in range(1_000))
         with pytest.MonkeyPatch.context() as patch:
@@ -187,7 +185,7 @@ def test_a_hot_key_is_written_by_many(store: Folder) -> None:
     """Half of all rows have one key: still no task stores much more than its share."""
     n, rows = 4, 20_000
     operator = JoinOperator(joined("a", "b", "a_k", "a_t"), Hash(), n, slots=64)
-    task, homes = Pipeline.of(operator).root.ingest("left", store.root), Homes({
+    task, homes = Pipeline.of(operator).root.ingest("left", store), Homes({
         "join": (operator.coordinator(None, store).homes(64, n), n)
     })  # fmt: skip
     made = list(task([batch_of("a", rows, 1, hot=0.5)], 0))
