@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import json
 from collections import Counter
 from pathlib import Path
 
@@ -10,11 +12,14 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.console import Console
 
 from skewless.arrays.types import HASH_MAX
+from skewless.cli.inspect import hosts_table
 from skewless.engine.exchange import DEALS, Homes, MergeTask, Outbox, Packet
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Pipeline
+from skewless.engine.report import BatchReport
 from skewless.operators.shares import shares_of
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.balancing import Auto
@@ -29,6 +34,7 @@ from skewless.state.segments import Rows, read_segment, write_segment
 from tests.frame.kits import joined
 from tests.frame.streams import SECOND_US, busy, schema_of
 from tests.queries import PipelineRun
+from tests.s3 import S3Server
 
 SCHEMA = pa.schema({"id": pa.int64()})
 HASHES = st.lists(
@@ -84,13 +90,10 @@ def test_parts_hold_every_row_once(data: st.DataObject) -> None:
 
 
 @pytest.fixture
-def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    """A store that is not a local folder to anyone who asks, with a cache of its own."""
-    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "cache"))
-    (tmp_path / "cache").mkdir()
+def store(s3: S3Server, cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
+    """A remote folder, with a cache of its own."""
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 1)
-    folder = Folder(f"file://{tmp_path}/store")
-    assert not folder.is_local
+    folder = s3.folder()
     folder.make("segments")
     return folder
 
@@ -128,10 +131,10 @@ def test_shares_of_those_who_work_on_it() -> None:
 def test_packets_become_one_segment_a_side(store: Folder) -> None:
     operator = JoinOperator(joined("a", "b", "a_k", "a_t"), Hash(), 2, slots=8)
     [stream] = busy("a")
-    task = Pipeline.of(operator).root.ingest("left", store.root)
+    task = Pipeline.of(operator).root.ingest("left", store)
     made = [m for n in range(3) for m in task([stream.batch(0, len(stream.rows))], n)]
     packets = [m for m in made if isinstance(m, Packet)]
-    stored = list(MergeTask({"join": operator}, store.root)(packets))
+    stored = list(MergeTask({"join": operator}, store)(packets))
     assert [len(arrival.runs) for arrival in stored] == [1]
     told = [m for m in made if isinstance(m, Arrival)]
     dropped = sum(sum(a.dropped.values()) for a in told)
@@ -156,9 +159,9 @@ def test_each_instance_fetches_its_share(store: Folder, strategy: object) -> Non
     """Every instance is taken for a host: it fetches about 1/n of what is written."""
     n, rows = 4, 20_000
     operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)  # type: ignore[arg-type]
-    run = PipelineRun(store.root, Pipeline.of(operator))
+    run = PipelineRun(store, Pipeline.of(operator))
     for number in range(4):
-        hosts = iter(f"host {i}" for i in range(1_000))
+        hosts = iter(f"host-{i:03d}" for i in range(1_000))
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("skewless.engine.hosts.host", lambda hosts=hosts: next(hosts))
             sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
@@ -169,13 +172,20 @@ def test_each_instance_fetches_its_share(store: Folder, strategy: object) -> Non
         assert len(fetched) == n
         assert max(fetched) < 1.1 * written / n
         assert sum(c["requests"] for c in report.hosts.values()) == 4 * n, "2 written, 2 fetched"
+    assert report is not None
+    again = BatchReport.from_json(json.loads(json.dumps(report.to_json())))
+    assert again.hosts == report.hosts
+    console = Console(width=200, record=True, file=io.StringIO())
+    console.print(hosts_table([report]))
+    shown = console.export_text().splitlines()
+    assert [line.split()[0] for line in shown if "host-" in line] == sorted(report.hosts)
 
 
 def test_a_hot_key_is_written_by_many(store: Folder) -> None:
     """Half of all rows have one key: still no task stores much more than its share."""
     n, rows = 4, 20_000
     operator = JoinOperator(joined("a", "b", "a_k", "a_t"), Hash(), n, slots=64)
-    task, homes = Pipeline.of(operator).root.ingest("left", store.root), Homes({
+    task, homes = Pipeline.of(operator).root.ingest("left", store), Homes({
         "join": (operator.coordinator(None, store).homes(64, n), n)
     })  # fmt: skip
     made = list(task([batch_of("a", rows, 1, hot=0.5)], 0))

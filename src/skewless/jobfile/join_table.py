@@ -56,7 +56,7 @@ def read_join(job: Section) -> dict[str, Any]:
         "condition": join.string("condition", "an SQL condition on the pairs"),
         "where": join.string("where", "an SQL condition over the output columns"),
         **{key: _strategy(join, key) for key in STRATEGY_KEYS},
-        "instances": _count(join, "instances"),
+        "instances": None if join.get("instances") == "auto" else _count(join, "instances"),
         "slots": _count(join, "slots"),
         "suffixes": _suffixes(join),
         "on_null_time": join.one_of("on_null_time", ("error", "drop")),
