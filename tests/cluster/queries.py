@@ -3,9 +3,9 @@
     python queries.py '{"settings": …, "signs": …, "queries": [{"name": …, "kit": "join", "way": …,
                         "inputs": …, "checkpoint": "s3a://…", "out": "s3a://…"}, …]}'
 
-They work at the same time, on all files there are, or with `"forever": true` on all that come. Files in the
-folder `signs` tell of them: `started` that the session runs, `<name>.done` that a query has ended,
-`<name>.failed` with its error.
+They work at the same time, on all files there are, or with `"forever": true` on all that come.
+Files in the folder `signs` tell of them: `started` that the session runs, `<name>.done` that a
+query has ended, `<name>.failed` with its error.
 """
 
 from __future__ import annotations
