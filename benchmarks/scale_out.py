@@ -178,12 +178,13 @@ def judge(runs: Sequence[Json]) -> None:
 
 
 def show(out: Console, runs: Sequence[Json], foretold: Json | None) -> None:
-    table = Table(title="per batch", title_justify="left")
+    table = Table(
+        title="per batch; of a worker host, where nothing else is said", title_justify="left"
+    )
     table.add_column("hosts", justify="right")
     for heading in (
-        "received/host KB", "most KB", "× n / first", "sent/host KB", "requests", "of the state",
-        "/ n / first", "processor/host s", "disk/host MB", "driver: received KB", "processor s",
-        "moves", "splits",
+        "received KB", "most", "× n", "requests", "of state", "/ n", "processor s", "disk MB",
+        "driver KB", "its s", "moves", "splits",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
     for run in runs:
@@ -191,7 +192,6 @@ def show(out: Console, runs: Sequence[Json], foretold: Json | None) -> None:
             str(run["hosts"]),
             *(count(run[name] / 1e3) for name in ("received_per_host", "received_most")),
             times(run["ratios"][BYTES]),
-            count(run["sent_per_host"] / 1e3),
             *(count(run[name]) for name in ("requests", "requests_of_the_state")),
             times(run["ratios"][REQUESTS]),
             f"{run['cpu_per_host_s']:.2f}",
