@@ -17,7 +17,7 @@ ALL = (JOIN, three_way("auto"), similarity("auto", "auto"), AGGREGATE, JOIN_AGGR
 TWO = (JOIN, JOIN_AGGREGATE)
 CUT_S = 20.0
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1500)
 
 
 @pytest.fixture(autouse=True)
@@ -27,14 +27,14 @@ def _store_is_well(cluster: Cluster) -> Iterator[None]:
 
 
 def test_queries(cluster: Cluster) -> None:
-    stories = stories_of(cluster, ALL, "queries", batches=6)
+    stories = stories_of(cluster, ALL, "queries", batches=4)
     with running(cluster, stories) as run:
         run.finish()
 
 
 def test_worker_that_is_killed(cluster: Cluster) -> None:
     """All that runs on one of two hosts, in the midst of a batch."""
-    stories = stories_of(cluster, TWO, "killed", batches=6)
+    stories = stories_of(cluster, TWO, "killed", batches=4)
     victim = cluster.workers[-1]
     try:
         with running(cluster, stories) as run:
@@ -49,7 +49,7 @@ def test_worker_that_is_killed(cluster: Cluster) -> None:
 
 def test_link_that_is_cut(cluster: Cluster) -> None:
     """A worker is silent for 20 seconds: nobody knows whether it is dead."""
-    stories = stories_of(cluster, TWO, "cut", batches=6)
+    stories = stories_of(cluster, TWO, "cut", batches=4)
     victim = cluster.workers[-1]
     with running(cluster, stories) as run:
         run.wait_for_commit(0)
@@ -64,7 +64,7 @@ def test_link_that_is_cut(cluster: Cluster) -> None:
 
 def test_store_that_is_slow_and_failing(cluster: Cluster) -> None:
     """100 ms for each request, of which every twentieth fails: refused, or done without answer."""
-    stories = stories_of(cluster, TWO, "failing", batches=5)
+    stories = stories_of(cluster, TWO, "failing", batches=4)
     cluster.disturb_store(delay_ms=100, failing=0.05)
     with running(cluster, stories) as run:
         run.finish()
