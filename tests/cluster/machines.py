@@ -37,7 +37,9 @@ PROXY = Path(__file__).parent / "store_proxy.py"
 BUCKET = "bucket"
 USER, PASSWORD = "skewless", "skewless-secret"
 STORE_PORT, SERVER_PORT, MASTER_PORT = 9000, 9001, 7077
-PATIENCE_S = 120.0
+# Java is started often here, and shares few cores: most of their time would go into compiling.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+PATIENCE_S = 300.0
 Requests = Counter[tuple[str, str, str]]  # host, kind, and "state" or "other"
 
 
@@ -165,6 +167,7 @@ class Cluster:
             "SPARK_LOCAL_IP": host.address,
             "SPARK_LOCAL_DIRS": str(disk / "tmp"),
             "SPARK_DAEMON_MEMORY": "192m",
+            "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
             "SPARK_NO_DAEMONIZE": "1",
             "TMPDIR": str(disk / "tmp"),
         }
@@ -206,6 +209,8 @@ class Cluster:
             "spark.driver.memory": "1g",
             "spark.executor.memory": "640m",
             "spark.executor.cores": "1",
+            "spark.driver.extraJavaOptions": SHORT_LIVED,
+            "spark.executor.extraJavaOptions": SHORT_LIVED,
             "spark.driver.extraClassPath": jars,
             "spark.executor.extraClassPath": jars,
             "spark.ui.enabled": "false",

@@ -3,19 +3,20 @@ results are those of the oracle, to the last row."""
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from tests.cluster.machines import Cluster
-from tests.cluster.stories import running, stories_of
+from tests.cluster.stories import Run, running, stories_of
 from tests.spark.query_kits import AGGREGATE, JOIN, JOIN_AGGREGATE, similarity, three_way
 
 ALL = (JOIN, three_way("auto"), similarity("auto", "auto"), AGGREGATE, JOIN_AGGREGATE)
 TWO = (JOIN, JOIN_AGGREGATE)
 CUT_S = 20.0
+ONE_WORKER = {"spark.cores.max": "1"}  # of two: so another driver gets the other
 
 pytestmark = pytest.mark.timeout(1500)
 
@@ -73,25 +74,39 @@ def test_store_that_is_slow_and_failing(cluster: Cluster) -> None:
 def test_second_driver_in_mid_batch(cluster: Cluster) -> None:
     """Of two drivers on one checkpoint exactly one goes on. The other names it and has done no
     harm."""
-    settings = {"spark.cores.max": "1"}  # each gets one of the two workers
     (story,) = stories_of(cluster, [JOIN], "second", batches=8)
-    with running(cluster, [story], settings=settings) as first:
+    with running(cluster, [story], settings=ONE_WORKER) as first:
         first.wait_for_commit(0)
         assert story.pending
-        with running(cluster, [story], "driver2", 1, settings=settings) as second:
-            told = [{}, {}]
-
-            def wait(number: int) -> None:
-                told[number] = (first, second)[number].wait()
-
-            threads = [threading.Thread(target=wait, args=(number,)) for number in range(2)]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-    assert sorted(map(len, told)) == [0, 1], told
-    ((error,),) = [list(failed.values()) for failed in told if failed]
-    winner = "driver2" if told[0] else "driver"
-    assert "CheckpointInUseError" in error, error
-    assert cluster.host(winner).address in error or "process" in error, error
+        with running(cluster, [story], "driver2", 1, settings=ONE_WORKER) as second:
+            exactly_one_goes_on([first, second])
     story.check()
+
+
+def test_driver_that_only_seemed_dead(cluster: Cluster) -> None:
+    """The first driver is silent until a second one has taken its place; then it is back."""
+    (story,) = stories_of(cluster, [JOIN], "seemed", batches=8)
+    with running(cluster, [story], settings=ONE_WORKER) as first:
+        first.wait_for_commit(0)
+        cluster.network.cut(first.driver.host)
+        try:
+            before = story.committed()
+            with running(cluster, [story], "driver2", 1, settings=ONE_WORKER) as second:
+                second.wait_for_commit(before + 1)
+                cluster.network.mend(first.driver.host)
+                assert exactly_one_goes_on([first, second]) is second
+        finally:
+            cluster.network.mend(first.driver.host)
+    story.check()
+
+
+def exactly_one_goes_on(runs: list[Run]) -> Run:
+    """Whichever it is; the other's error names it."""
+    with ThreadPoolExecutor() as pool:
+        told = list(pool.map(Run.wait, runs))
+    assert sorted(map(len, told)) == [0, 1], told
+    winner = runs[1] if told[0] else runs[0]
+    ((error,),) = [failed.values() for failed in told if failed]
+    assert "CheckpointInUseError" in error, error
+    assert f"process {winner.driver.process.pid}" in error, error
+    return winner
