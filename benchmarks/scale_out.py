@@ -37,7 +37,7 @@ from tests.cluster.machines import Cluster, Driver, Requests
 from tests.cluster.network import ClusterError, Host, Traffic
 
 PROGRAM = Path(__file__).with_name("scale_out_query.py")
-PATIENCE_S = 600.0
+PATIENCE_S = 600.0  # for one batch
 WINDOW_BATCHES = 4  # of ten seconds each: the state is kept for 31
 WRITING = ("PUT", "POST", "DELETE")
 BYTES, REQUESTS = "received per host times hosts, over one host's", "requests over one host's × n"
@@ -126,8 +126,8 @@ def measure(hosts: int, rows: int, phases: Phases) -> Json:
 def _samples(cluster: Cluster, driver: Driver, batches: int) -> Iterator[Sample]:
     """One after each batch."""
     log = cluster.bucket / "checkpoint" / "commits"
-    deadline = time.monotonic() + PATIENCE_S
     for batch in range(batches):
+        deadline = time.monotonic() + PATIENCE_S
         while not (log / str(batch)).exists():
             if not driver.is_alive or time.monotonic() > deadline:
                 raise ClusterError(f"batch {batch} was not done:\n{driver.last_words()}")

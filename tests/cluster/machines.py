@@ -143,7 +143,7 @@ class Cluster:
         self._run(name, host, [*start, *words])
 
     def _run(self, name: str, host: str, words: Sequence[str]) -> None:
-        with (self.folder / f"{name}.log").open("ab") as log:
+        with (self.folder / f"{name}.log").open("wb") as log:  # what an earlier one said is past
             self.processes[name] = self._popen(self.host(host), words, log)
 
     def _popen(self, host: Host, words: Sequence[str], log: IO[bytes]) -> subprocess.Popen[bytes]:
@@ -168,6 +168,7 @@ class Cluster:
             "SPARK_LOCAL_DIRS": str(disk / "tmp"),
             "SPARK_DAEMON_MEMORY": "192m",
             "SPARK_DAEMON_JAVA_OPTS": SHORT_LIVED,
+            "SPARK_MASTER_OPTS": "-Dspark.deploy.maxExecutorRetries=-1",  # they are killed often
             "SPARK_NO_DAEMONIZE": "1",
             "TMPDIR": str(disk / "tmp"),
         }
@@ -178,14 +179,13 @@ class Cluster:
     def driver(
         self, program: Path, config: dict[str, Any], host: str = "driver"
     ) -> Iterator[Driver]:
-        """A Python program that gets this cluster's settings and a config as one JSON argument."""
-        config = {"settings": self.settings(self.host(host)) | config.get("settings", {})} | {
-            key: value for key, value in config.items() if key != "settings"
-        }
-        path = self.folder / f"{host}.log"
+        """A Python program that gets a config as one JSON argument, among it the `settings` of its
+        session."""
+        on, path = self.host(host), self.folder / f"{host}.log"
+        settings = self.settings(on) | config.get("settings", {})
+        words = [sys.executable, str(program), json.dumps(config | {"settings": settings})]
         with path.open("ab") as log:
-            words = [sys.executable, str(program), json.dumps(config)]
-            driver = Driver(self.host(host), self._popen(self.host(host), words, log), path)
+            driver = Driver(on, self._popen(on, words, log), path)
         try:
             yield driver
         finally:

@@ -71,8 +71,7 @@ class Mortal:
             self.errors += failed.values()
             self.end()
         if self.run is None:
-            more = {"forever": True, "settings": {"spark.deploy.maxExecutorRetries": "-1"}}
-            context = running(self.cluster, self.stories, number=self.starts, **more)
+            context = running(self.cluster, self.stories, number=self.starts, forever=True)
             self.run = self.stack.enter_context(context)
             self.starts += 1
             self.run.wait_for_start()
