@@ -24,7 +24,7 @@ test: setup ## run the tests, all but the slow ones
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: setup ## run all tests, slow ones too, on all their examples
-	@SKEWLESS_EXAMPLES=all $(PYTHON) -m pytest -m "slow or not slow"
+	@SKEWLESS_EXAMPLES=all $(PYTHON) -m pytest -m "not cluster"
 
 test-cluster: setup ## run the tests on Spark workers and an S3 store in network namespaces; as root
 	@$(PYTHON) -m pytest -m cluster -n 0
