@@ -2,8 +2,10 @@
 
 Each figure is fitted with the terms that it can have by its nature, with coefficients of at least
 0. Bytes, disks and processor time are told apart into what a batch costs whatever it holds, and
-what each of its bytes costs, by batches of two sizes; requests are taken as they are. The load of the busiest host, and how much moves between batches, come from the virtual cluster:
-the same strategy on as many instances, fed with the measured price of a row.
+what each of its bytes costs, by batches of two sizes; requests are taken as they are.
+
+How uneven the hosts are comes from the virtual cluster: the same strategy on as many instances,
+with the measured price of a row.
 """
 
 from __future__ import annotations
@@ -100,10 +102,14 @@ class Grown:
 def foretell(runs: Sequence[Json], scale: Scale) -> Json:
     """What each part of such a cluster would have to do, as a share of what it can."""
     hosts = [run["hosts"] for run in runs]
-    names = ("reads", "writes", "driver_received", "driver_cpu_s")
-    in_all = {name: Fit.of(hosts, [run[name] for run in runs], IN_ALL) for name in names}
-    names = ("received_per_host", "cpu_per_host_s", "disk_per_host")
-    per_host = {name: Grown.of(runs, name) for name in names}
+    in_all = {
+        name: Fit.of(hosts, [run[name] for run in runs], IN_ALL)
+        for name in ("reads", "writes", "driver_received", "driver_cpu_s")
+    }
+    per_host = {
+        name: Grown.of(runs, name)
+        for name in ("received_per_host", "cpu_per_host_s", "disk_per_host")
+    }
     batch, n, interval = scale.batch_bytes, scale.hosts, scale.interval_s
     rows_per_byte = runs[0]["rows"] / runs[0]["batch_bytes"]
     row_ms = 1000 * per_host["cpu_per_host_s"].per_byte.at(1) / rows_per_byte
