@@ -4,10 +4,10 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java venv demo test test-slow lint format bench papers clean
+.PHONY: help setup java venv demo test test-slow test-cluster lint format bench papers clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: java venv ## see to Java 17, and make .venv with everything in it
 
@@ -24,7 +24,10 @@ test: setup ## run the tests, all but the slow ones
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 test-slow: setup ## run all tests, slow ones too, on all their examples
-	@SKEWLESS_EXAMPLES=all $(PYTHON) -m pytest -m "slow or not slow"
+	@SKEWLESS_EXAMPLES=all $(PYTHON) -m pytest -m "not cluster"
+
+test-cluster: setup ## run the tests on Spark workers and an S3 store in network namespaces; as root
+	@$(PYTHON) -m pytest -m cluster -n 0
 
 lint: venv ## check format, style and types
 	@$(PYTHON) -m ruff format --check
@@ -45,6 +48,7 @@ bench: setup ## measure everything; an hour and more
 	@$(PYTHON) -m benchmarks.aggregate
 	@$(PYTHON) -m benchmarks.three_way
 	@$(PYTHON) -m benchmarks.similarity
+	@$(PYTHON) -m benchmarks.scale_out
 
 papers: setup ## every figure of the five papers, ours beside theirs: docs/papers.md
 	@$(PYTHON) -m benchmarks.papers
