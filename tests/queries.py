@@ -7,6 +7,7 @@ that folder sees can be compared to the last row.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -42,17 +43,21 @@ class FileSink:
         self.result = result
         if self.output is None:
             return []
-        moves, folder = [], self.query.folder
-        folder.make(staging_folder(batch_id))
+        folder = self.query.folder
+        staging = staging_folder(folder, batch_id)
+        folder.make(staging)
         for number, part in enumerate(result or [[]]):
-            staged = f"{staging_folder(batch_id)}/{number}.arrow"
+            # Spark's names are unique, too; and what there is in the end is what is shown.
+            staged = f"{staging}/{number}-{uuid.uuid4().hex}.arrow"
             content = pa.BufferOutputStream()
             with pa.ipc.new_file(content, self.schema) as out:
                 for batch in part:
                     out.write_batch(batch)
-            folder.write(staged, content.getvalue())
-            moves.append((staged, _folder(self.output).path(f"{batch_id}-{number}.arrow")))
-        return moves
+            _write_as_spark_does(folder, staged, content.getvalue())
+        return [
+            (f"{staging}/{name}", _folder(self.output).path(f"{batch_id}-{name}"))
+            for name in folder.list(staging)
+        ]
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,7 @@ class PipelineRun:
         tasks are repeated, and the results of their first attempts get lost."""
         executor = InProcessExecutor(
             self.pipeline,
-            self.root,
+            self.query.folder,
             streams,
             faithful=True,
             attempts=2 if twice else 1,
@@ -116,6 +121,14 @@ class PipelineRun:
         folder = _folder(self._output)
         tables = [pa.ipc.open_file(folder.read(n)).read_all() for n in folder.list() if _shown(n)]
         return pa.concat_tables([self.schema.empty_table(), *tables])
+
+
+def _write_as_spark_does(folder: Folder, name: str, data: pa.Buffer) -> None:
+    """Spark does not see to it that a file survives a loss of power."""
+    if folder.is_local:
+        Path(folder.path(name)).write_bytes(data)
+    else:
+        folder.write(name, data)
 
 
 def _folder(at: Path | str | Folder) -> Folder:

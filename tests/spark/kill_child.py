@@ -7,12 +7,15 @@ session runs; `done` is the last sign of life, of a query in its folder and of a
 With `marker`, every query is to pause at a failpoint, and the next one begins when it does;
 `paused` says that all have. With `fail_once`, a folder, tasks of every kind fail once when all
 their work is done: they then run a second time. `master` and `settings` are those of the session.
+With `host`, it behaves as if on a machine of that name, which shares the checkpoint's folder, but
+no locks, with others.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import socket
 import sys
 import threading
 import time
@@ -25,7 +28,7 @@ from pyspark.sql import SparkSession
 
 from skewless.engine.instance import StepTask
 from skewless.spark import executor
-from skewless.state import compaction
+from skewless.state import compaction, epochs, owner
 from tests.spark.query_kits import KITS
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -91,9 +94,19 @@ def fail_once(markers: str) -> None:
         setattr(executor, name, failing(getattr(executor, name), name_of))
 
 
+def move_to(host: str) -> None:
+    """Be on another machine, as far as other queries can tell."""
+    epochs.this_machine = lambda: host  # type: ignore[assignment]
+    socket.gethostname = lambda: host
+    owner.fcntl.flock = lambda descriptor, how: None  # type: ignore[assignment]
+    owner.BEAT_S, owner.LOOK_S = 0.5, 4.0
+
+
 def main(config: dict[str, Any]) -> None:
     folder = Path(config["folder"])
     compaction.FAN_IN = 2
+    if "host" in config:
+        move_to(config["host"])
     if "fail_once" in config:
         fail_once(config["fail_once"])
     session = start_session(config)

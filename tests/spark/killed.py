@@ -36,14 +36,14 @@ def a_query(kit: QueryKit, folder: Path, way: str) -> dict[str, str]:
 
 def last_commit(folder: Path) -> int:
     commits = (folder / "checkpoint" / "skewless" / "commits").glob("[0-9]*.json")
-    return max((int(file.stem) for file in commits), default=-1)
+    return max((int(file.stem.partition("-")[0]) for file in commits), default=-1)
 
 
 def commits_in(state: Path) -> dict[int, dict[str, dict[str, list[dict[str, str]]]]]:
     """What each commit says of each operator. Commits are read as they are: what reads them in a
     query is under test."""
     return {
-        int(file.stem): json.loads(file.read_text())["content"]["operators"]
+        int(file.stem.partition("-")[0]): json.loads(file.read_text())["content"]["operators"]
         for file in (state / "commits").glob("*.json")
     }
 

@@ -416,7 +416,12 @@ def test_a_format_that_is_not_installed(streaming: sk.Joined, tmp_path: Path) ->
 
 @pytest.mark.parametrize("key", ["skewless.keepcommit", "Skewless.Slots"])
 def test_unknown_option(streaming: sk.Joined, key: str) -> None:
-    choices = ("skewless.keepCommits", "skewless.keepHistory", "skewless.existing")
+    choices = (
+        "skewless.keepCommits",
+        "skewless.keepHistory",
+        "skewless.hideKeys",
+        "skewless.existing",
+    )
     refused(lambda: streaming.writeStream.option(key, 1), ArgumentError, "option", key, *choices)
     refused(
         lambda: streaming.writeStream.options(**{key: 1}), ArgumentError, "option", key, *choices
@@ -433,6 +438,19 @@ def test_bad_option(streaming: sk.Joined, tmp_path: Path, value: Any) -> None:
         "skewless.keepCommits",
         value,
         "at least 2",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bad_flag(streaming: sk.Joined, tmp_path: Path) -> None:
+    writer = streaming.writeStream.format("parquet").option("skewless.hideKeys", "perhaps")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    refused(
+        lambda: writer.start(str(tmp_path / "out")),
+        ArgumentError,
+        "skewless.hideKeys",
+        "perhaps",
+        "true or false",
     )
     assert list(tmp_path.iterdir()) == []
 

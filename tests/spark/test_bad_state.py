@@ -100,20 +100,50 @@ def query_file(folder: Path) -> Path:
     return folder / "checkpoint" / "skewless" / "query.json"
 
 
-@pytest.mark.parametrize("file_of", [last_commit, query_file])
 @pytest.mark.parametrize("damage", [truncate, empty, alter])
-def test_damaged_state_file(
-    again: sk.Joined,
-    tmp_path: Path,
-    file_of: Callable[[Path], Path],
-    damage: Callable[[Path], None],
-) -> None:
-    file = file_of(tmp_path)
+def test_damaged_commit(again: sk.Joined, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    """Spark has committed that batch and does not repeat it: people have to decide."""
+    file = last_commit(tmp_path)
     damage(file)
     with pytest.raises(StateDamagedError) as caught:
         run(again, tmp_path)
     assert str(file) in str(caught.value)
     assert "new checkpointLocation" in str(caught.value)
+    assert f"skewless rollback {tmp_path / 'checkpoint'} --to" in str(caught.value)
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("damage", [truncate, empty, alter])
+def test_damaged_commit_that_spark_repeats(
+    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    """As after a loss of power on a disk that does not keep its word."""
+    left, right = keyed_pair(tmp_path, batches=3)
+    joined = keyed_join(left.read(spark), right.read(spark))
+    run(joined, tmp_path)
+    file = last_commit(tmp_path)
+    damage(file)
+    for name in ("2", ".2.crc"):
+        (tmp_path / "checkpoint" / "commits" / name).unlink(missing_ok=True)
+    shown = list((tmp_path / "out").glob(f"batch-{2:012d}-*"))
+    assert shown
+    with pytest.raises(StateDamagedError, match="Files of batch 2 are shown already"):
+        run(joined, tmp_path)
+    for output in shown:
+        output.unlink()
+    assert_same(read_parquet(run(joined, tmp_path)), keyed_oracle(left, right))
+
+
+@pytest.mark.parametrize("damage", [truncate, empty, alter])
+def test_damaged_note_of_the_query(
+    again: sk.Joined, tmp_path: Path, finished: tuple[Path, Pair], damage: Callable[[Path], None]
+) -> None:
+    """Its commits say the same: it is written again."""
+    file = query_file(tmp_path)
+    before = file.read_text()
+    damage(file)
+    assert_same(read_parquet(run(again, tmp_path)), keyed_oracle(*finished[1]))
+    assert file.read_text() == before
 
 
 @pytest.mark.parametrize("file_of", [last_commit, query_file])

@@ -105,7 +105,7 @@ def test_cluster(tmp_path: Path, kit: QueryKit) -> None:
         **CLUSTER,
     }
     with child(config, SPARK_HOME=spark_home(tmp_path)) as process:
-        wait_for(tmp_path / "checkpoint" / "skewless" / "commits" / f"{0:012d}.json", process)
+        wait_for(tmp_path / "checkpoint" / "skewless" / "commits" / f"{0:012d}-e1.json", process)
         assert len(executors(process)) == 2
         wait_for(tmp_path / "done", process)
     assert {file.name for file in markers.iterdir()} == FAILED[kit.name]

@@ -12,8 +12,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 import skewless as sk
-from skewless.engine.lifecycle import TRANSIENT
+from skewless.engine.lifecycle import TRANSIENT, Query
+from skewless.errors import CheckpointInUseError
+from skewless.spark.executor import BatchDriver
+from skewless.spark.sinks import ForeachBatchSink
 from tests.chaos import Chaos
+from tests.frame.kits import KITS
 from tests.spark.support import (
     assert_same,
     keyed_join,
@@ -125,3 +129,14 @@ def test_nothing_is_left_behind(spark: SparkSession, tmp_path: Path) -> None:
     for name in ("blobs", *TRANSIENT):
         assert [p for p in (state / name).rglob("*") if p.is_file()] == []
     assert_same(read_parquet(out), keyed_oracle(left, right))
+
+
+def test_a_batch_after_the_end_is_refused(tmp_path: Path) -> None:
+    """To return would let Spark commit the offsets of rows that nobody has worked on."""
+    kit = KITS["join"]
+    query = Query(str(tmp_path / "skewless"), kit.pipeline(kit.setups[0]))
+    driver = BatchDriver(query, ForeachBatchSink(lambda frame, batch_id: None), {})
+    driver.close()
+    with pytest.raises(CheckpointInUseError, match=r"batch 3 came when the query on .* had ended"):
+        driver(None, 3)  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []

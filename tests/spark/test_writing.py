@@ -396,7 +396,7 @@ def test_kept_commits_and_reports(spark: SparkSession, tmp_path: Path) -> None:
     joined = keyed_join(left.read(spark), right.read(spark))
     run(joined, tmp_path, **{"skewless.keepCommits": 3, "SKEWLESS.KEEPHISTORY": "4"})
     state = tmp_path / "checkpoint" / "skewless"
-    assert all_files(state / "commits") == [f"{i:012d}.json" for i in (4, 5, 6)]
+    assert all_files(state / "commits") == [f"{i:012d}-e1.json" for i in (4, 5, 6)]
     assert [r.batch_id for r in sk.history(str(tmp_path / "checkpoint"))] == [3, 4, 5, 6]
 
 

@@ -19,6 +19,7 @@ from skewless.state.commits import (
     QUERY_FILE,
     Commit,
     CommitLog,
+    Move,
     OperatorState,
     claim,
     is_confined,
@@ -41,9 +42,10 @@ PACKED = OperatorState(7, {"r": 1}, (replace(SEGMENT, name="segments/p.arrow", k
 COMMIT = Commit(
     batch_id=12,
     operators={"join-1": STATE, "join3-2": PACKED},
-    publish=(("staged/a", "/out/a"), ("staged/b", "s3://bucket/b")),
+    publish=(Move("staged/a", "/out/a", 9), Move("staged/b", "s3://bucket/b")),
+    epoch=2,
 )
-SMALL = Commit(12, {"join": replace(STATE, segments=(), blobs=())})
+SMALL = Commit(12, {"join": replace(STATE, segments=(), blobs=())}, epoch=2)
 FACTS = {"kind": "two-way join", "left keys": "k as int64", "within": "-5 to 5 microseconds"}
 
 
@@ -87,7 +89,7 @@ def test_other_files_are_no_commits(folder: Folder) -> None:
     assert CommitLog(folder).batch_ids() == []
 
 
-NAME = f"{COMMITS}/000000000012.json"
+NAME = f"{COMMITS}/000000000012-e2.json"
 
 
 @pytest.mark.parametrize(
@@ -208,7 +210,7 @@ def test_names_inside_are_fine(name: str) -> None:
 def naming(what: str, name: str) -> Commit:
     """A commit that names a file as its segment, its blob or what it publishes."""
     if what == "publish":
-        return replace(COMMIT, publish=((name, "/out/a"),))
+        return replace(COMMIT, publish=(Move(name, "/out/a"),))
     info = {"segments": (replace(SEGMENT, name=name),), "blobs": (replace(BLOB, name=name),)}
     return replace(COMMIT, operators={"join": replace(STATE, **{what: info[what]})})
 
@@ -228,8 +230,8 @@ def test_a_commit_that_names_files_outside_is_refused(folder: Folder, what: str,
 
 def test_results_may_be_published_anywhere(folder: Folder) -> None:
     for final in ("/out/a", "s3://bucket/a"):
-        CommitLog(folder).write(replace(COMMIT, publish=(("staged/a", final),)))
-        assert CommitLog(folder).read(12).publish == (("staged/a", final),)
+        CommitLog(folder).write(replace(COMMIT, publish=(Move("staged/a", final),)))
+        assert CommitLog(folder).read(12).publish == (Move("staged/a", final),)
 
 
 def test_the_order_of_keys_and_blanks_does_not_matter(folder: Folder) -> None:

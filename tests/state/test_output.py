@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from skewless.errors import ArgumentError
-from skewless.state.commits import COMMITS, Commit, CommitLog
+from skewless.errors import ArgumentError, StateDamagedError
+from skewless.state.commits import COMMITS, Commit, CommitLog, Move
 from skewless.state.files import Folder
-from skewless.state.output import EXISTING, NOTE, Output
+from skewless.state.output import EXISTING, NOTE, Output, check_confined, files_of_batch, is_shown
 
 OURS = "batch-000000000003-part-0.parquet"
 
@@ -101,7 +101,7 @@ def test_only_what_skewless_wrote_is_removed(out: Path, state: Folder) -> None:
 
 
 def commit(state: Folder, final: str | None, query: dict[str, str]) -> None:
-    moves = () if final is None else (("staged/a", final),)
+    moves = () if final is None else (Move("staged/a", final),)
     CommitLog(state).write(Commit(3, {}, moves, query))
 
 
@@ -139,3 +139,41 @@ def test_several_folders_of_one_checkpoint(tmp_path: Path, state: Folder) -> Non
         start(files(tmp_path / name), state)
         files(tmp_path / name, OURS)
     start(tmp_path / "b", state)
+
+
+# Which files a commit may show
+
+
+@pytest.mark.parametrize("name", [*HIDDEN, "_temporary/0/task_1/part-0", "a/.staging/part-0"])
+def test_what_a_task_left_behind_is_not_shown(name: str) -> None:
+    assert not is_shown(name)
+
+
+@pytest.mark.parametrize("name", ["part-0", "day=1/part-0", "_hidden=1/part-0"])
+def test_what_sparks_own_commit_shows_is(name: str) -> None:
+    assert is_shown(name)
+
+
+def test_a_commit_stays_within_the_folders_of_its_checkpoint(out: Path, state: Folder) -> None:
+    def check(final: str) -> None:
+        check_confined(state, Commit(3, {}, (Move("staged/a", final, 4),)))
+
+    check("/anywhere/part-0")  # before there are notes nobody knows
+    start(out, state)
+    check(f"{out}/{OURS}")
+    check(f"{out}/day=1/{OURS}")
+    for final in (
+        "/etc/passwd",
+        f"{out}/../part-0",
+        f"{out}-too/part-0",
+        str(out),
+        "s3://b/part-0",
+    ):
+        with pytest.raises(StateDamagedError, match="outside of its folders"):
+            check(final)
+
+
+def test_the_files_of_a_batch_by_their_names(out: Path, state: Folder) -> None:
+    start(out, state)
+    files(out, OURS, f"day=1/{OURS}", "batch-000000000004-part-0.parquet", "part-3")
+    assert files_of_batch(state, 3) == [f"{out}/{OURS}", f"{out}/day=1/{OURS}"]

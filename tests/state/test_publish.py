@@ -12,10 +12,11 @@ from unittest import mock
 
 import pytest
 
-from skewless.errors import StateAccessError
-from skewless.state.commits import Commit
+from skewless.errors import StateAccessError, StateDamagedError
+from skewless.state import publish as publish_module
+from skewless.state.commits import Commit, Move
 from skewless.state.files import Folder
-from skewless.state.publish import publish
+from skewless.state.publish import is_shown, made_durable, note_shown, publish
 from skewless.state.stores.local import LocalStore
 from tests.crashes import CrashError, crash_at
 from tests.s3 import S3Server
@@ -30,11 +31,13 @@ def folder(tmp_path: Path) -> Folder:
     return made
 
 
-def stage(folder: Folder, out: Path | str, count: int = 3) -> Commit:
+def stage(folder: Folder, out: Path | str, count: int = 3, *, sized: bool = True) -> Commit:
     moves = []
     for number in range(count):
-        folder.write(f"staged/{number}", f"content {number}".encode())
-        moves.append((f"staged/{number}", f"{out}/day={number}/part-{number}"))
+        content = f"content {number}".encode()
+        folder.write(f"staged/{number}", content)
+        size = len(content) if sized else None
+        moves.append(Move(f"staged/{number}", f"{out}/day={number}/part-{number}", size))
     return replace(EMPTY, publish=tuple(moves))
 
 
@@ -66,11 +69,67 @@ def test_the_target_may_be_a_file_uri(folder: Folder, tmp_path: Path) -> None:
 
 
 def test_publishing_again_changes_nothing(folder: Folder, tmp_path: Path) -> None:
-    commit = stage(folder, tmp_path / "out")
+    commit = stage(folder, tmp_path / "out", sized=False)  # as in commits of older versions
     publish(folder, commit)
     shutil.rmtree(tmp_path / "out" / "day=1")  # a reader may consume what it has seen
     publish(folder, commit)
     assert sorted(visible(tmp_path / "out")) == ["day=0/part-0", "day=2/part-2"]
+
+
+def test_a_file_that_is_nowhere_was_not_moved(folder: Folder, tmp_path: Path) -> None:
+    """As when somebody else has removed what was staged."""
+    commit = stage(folder, tmp_path / "out")
+    folder.delete("staged/1")
+    with pytest.raises(StateDamagedError, match=r"day=1/part-1 is missing, and .*staged/1 is gone"):
+        publish(folder, commit)
+
+
+@pytest.mark.parametrize("what", ["staged", "shown"])
+def test_a_file_of_another_size_is_refused(folder: Folder, tmp_path: Path, what: str) -> None:
+    commit = stage(folder, tmp_path / "out")
+    if what == "shown":
+        publish(folder, commit)
+        (tmp_path / "out" / "day=1" / "part-1").write_text("cont")
+    else:
+        folder.write("staged/1", b"cont")
+    with pytest.raises(StateDamagedError, match="has 4 bytes, 9 were committed"):
+        publish(folder, commit)
+
+
+def test_what_was_shown_is_noted(folder: Folder, tmp_path: Path) -> None:
+    """From then on a reader may remove it."""
+    folder.make("owner")
+    claimed = replace(folder, epoch=4)
+    claimed.create("owner/000000000004.json", b"{}")
+    commit = replace(stage(folder, tmp_path / "out"), batch_id=7, epoch=3)
+    assert not is_shown(folder, commit)
+    note_shown(claimed, commit)
+    assert is_shown(folder, commit)
+    assert not is_shown(folder, replace(commit, epoch=4))
+    assert not is_shown(folder, replace(commit, batch_id=8))
+
+
+def test_another_driver_may_move_the_same_files(folder: Folder, tmp_path: Path) -> None:
+    """At any moment: between looking for a staged file and moving it, say."""
+    commit = stage(folder, tmp_path / "out")
+    move, first = publish_module._move, True
+
+    def late(*given: object) -> bool:
+        nonlocal first
+        if first:
+            first = False
+            publish(folder, commit)
+        return bool(move(*given))  # type: ignore[arg-type]
+
+    with mock.patch.object(publish_module, "_move", late):
+        publish(folder, commit)
+    assert visible(tmp_path / "out") == ALL
+
+
+def test_sizes_are_noted(folder: Folder, tmp_path: Path) -> None:
+    commit = stage(folder, tmp_path / "out", sized=False)
+    sized = made_durable(folder, [(m.staged, m.final) for m in commit.publish])
+    assert sized == tuple(m._replace(bytes=9) for m in commit.publish)
 
 
 @pytest.mark.parametrize("visits", [1, 2, 3])

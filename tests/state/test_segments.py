@@ -88,7 +88,7 @@ def test_its_description_fits_the_file(folder: Folder) -> None:
     assert (segment.side, segment.rows, segment.level, segment.batch_id) == ("left", 3, 2, 7)
     assert (segment.hash_min, segment.hash_max) == (1, 2**64 - 1)
     assert (segment.time_min_us, segment.time_max_us, segment.floor_us) == (-5, 3, -9)
-    assert segment.name.startswith(f"{SEGMENTS}/left-")
+    assert segment.name.startswith(f"{SEGMENTS}/e0.left-")
 
 
 def test_a_segment_says_what_its_rows_are(folder: Folder) -> None:
@@ -102,7 +102,7 @@ def test_rows_that_are_not_state_lie_elsewhere(folder: Folder) -> None:
     segment = write_segment(
         folder, "left", SCHEMA, ROWS, floor_us=0, level=0, batch_id=0, place=SCRATCH
     )
-    assert segment.name.startswith(f"{SCRATCH}/left-")
+    assert segment.name.startswith(f"{SCRATCH}/e0.left-")
     assert folder.list(SEGMENTS) == []
 
 

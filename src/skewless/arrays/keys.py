@@ -7,6 +7,8 @@ and probes three.
 
 from __future__ import annotations
 
+import hashlib
+from contextvars import ContextVar
 from decimal import ROUND_FLOOR, Decimal, localcontext
 
 import numpy as np
@@ -31,6 +33,9 @@ from skewless.arrays.values import (
 # than one cell apart as long as cell numbers stay below 2^48; values beyond share the last cell.
 FLOAT_CELL = 1.5
 CELL_MAX = 1 << 48
+
+# The salt by which the task at work hides the values of keys that it tells of; none if it does not.
+HIDDEN_BY: ContextVar[bytes | None] = ContextVar("hidden_by", default=None)
 
 
 def is_exact(side: SideSpec) -> bool:
@@ -113,11 +118,21 @@ def within_band(left: pa.Array, right: pa.Array, band: BandColumn) -> npt.NDArra
 
 
 def describe(columns: list[pa.Array], side: SideSpec, row: int) -> str:
-    """The key of a row as people would write it."""
+    """The key of a row as people would write it; where keys are hidden, a hash of that."""
     # In the type both sides share, so that one key is written one way.
     parts = [_written(converted(columns[k.index].slice(row, 1), k.type)[0]) for k in side.keys]
     parts += [f"near {columns[b.index][row].as_py()}" for b in side.bands]
-    return ", ".join(parts)
+    salt = HIDDEN_BY.get()
+    return ", ".join(parts) if salt is None else hidden(", ".join(parts), salt)
+
+
+def hidden(text: str, salt: bytes) -> str:
+    """What is said instead of a key.
+
+    >>> hidden("42", b"salt"), hidden("42", b"another")
+    ('#b0afe6297249', '#38b0afd1ab8f')
+    """
+    return f"#{hashlib.blake2b(text.encode(), digest_size=6, key=salt).hexdigest()}"
 
 
 def _written(value: pa.Scalar) -> str:

@@ -261,6 +261,40 @@ def inspect(
 
 
 @app.command()
+def rollback(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CKPT", help="The checkpoint folder of a query, or its URI.")
+    ],
+    to: Annotated[int, typer.Option(metavar="N", min=0, help="The last batch that stays.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Go back to the state after an earlier batch.
+
+    - Later batches are taken back: their commits, the output files that these name, and what
+      Spark's own log has of them. The next start repeats them from the sources, exactly once.
+
+    - What it would do is shown first, and asked. With --json nothing is asked: without --yes,
+      nothing is done, either.
+
+    - Refused while a query runs on the checkpoint, and for a batch whose state is no longer kept
+      (option skewless.keepCommits of the query, 10 unless told otherwise).
+
+    - If it is interrupted, the query does not start until it was repeated.
+    """
+    from skewless.cli.display import make_console
+    from skewless.cli.rollback import run_rollback
+
+    console = make_console(stderr=as_json)
+    outcome = run_rollback(checkpoint, to, console, yes=yes, ask=not as_json)
+    if as_json:
+        typer.echo(json.dumps(outcome))
+    else:
+        console.print("Done." if outcome["done"] else "Nothing was done.")
+
+
+@app.command()
 def version(as_json: Json = False, traceback: Traceback = False) -> None:
     """Show the versions of skewless and of what it stands on."""
     from skewless.cli.version import versions

@@ -156,7 +156,7 @@ class DemoFolder:
         if last is None or rows < plan.batches * plan.rows:
             return None
         # Output that a crash kept from being shown is shown by starting the query again.
-        unshown = any((state / staged).exists() for staged, _ in last.publish)
+        unshown = any((state / staged).exists() for staged, *_ in last.publish)
         return None if unshown else reports
 
 

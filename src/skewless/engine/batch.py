@@ -39,17 +39,25 @@ def run_batch(
 ) -> BatchReport | None:
     """One batch from beginning to end; None if it was committed before, and must change nothing."""
     failpoints.hit("batch.begun", query.root, batch_id)
-    executor.homes = query.homes()
-    if query.is_done(batch_id):
-        # Whoever feeds the streams may have state of its own that only counts once they were read
-        # to the end in this very run: Spark's operators before ours have.
-        executor.arrivals()
-        query.clean_up_orphans()
-        return None
-    work = BatchWork(query, executor, batch_id)
-    rows = work.up_to_results()
-    moves = work.written(rows, sink)
-    return query.commit(batch_id, work.batches, moves, work.phases.spent_ms)
+    try:
+        query.ownership.check()
+        executor.homes = query.homes()
+        if query.is_done(batch_id):
+            # Whoever feeds the streams may have state of its own that only counts once they were
+            # read to the end in this very run: Spark's operators before ours have.
+            executor.arrivals()
+            query.ownership.check()
+            query.clean_up_orphans()
+            return None
+        work = BatchWork(query, executor, batch_id)
+        rows = work.up_to_results()
+        query.ownership.check()
+        moves = work.written(rows, sink)
+        return query.commit(batch_id, work.batches, moves, work.phases.spent_ms)
+    except Exception as error:
+        if query.ownership.is_lost():
+            raise query.ownership.lost() from error  # the rest are consequences
+        raise
 
 
 class BatchWork(Generic[Rows]):
@@ -82,7 +90,7 @@ class BatchWork(Generic[Rows]):
             task = self._emitting_step(node)
             if node is not pipeline.root and task is not None:
                 upper, i, feed = pipeline.above(node)
-                ingest = upper.ingest(i.name, self._query.folder)
+                ingest = self._query.ingest(upper, i.name)
                 arrivals += self._executor.pass_on(task, node, ingest, feed)
                 self._finish(node, task)
                 self.phases.lap(self._phase(node, task.step.name))

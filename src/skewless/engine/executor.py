@@ -86,6 +86,7 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
     faithful: bool = False
     attempts: int = 1
     tasks_at_once: int | None = None
+    hides_keys: bool = False
     ran: list[StepTask] = field(default_factory=list)
 
     def cores(self) -> int | None:
@@ -97,7 +98,7 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
         for node, i, feed in self.pipeline.streams():
             assert feed.stream is not None
             for number, batches in enumerate(self.streams[feed.stream]):
-                task = node.ingest(i.name, Folder.at(self.root))
+                task = node.ingest(i.name, Folder.at(self.root), hides_keys=self.hides_keys)
                 found += self._taken_in(task, feed, batches, number, packets)
         return found + self._exchanged(packets)
 

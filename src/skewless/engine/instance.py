@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from skewless import failpoints
+from skewless.arrays.keys import HIDDEN_BY
 from skewless.arrays.types import FAR_US, Ints
 from skewless.engine.hosts import claim
 from skewless.engine.loss import by_lateness, put_together
@@ -18,6 +19,7 @@ from skewless.engine.operator import Step
 from skewless.engine.report import InstanceLoad, InstanceReport
 from skewless.state.cache import CACHE
 from skewless.state.files import Folder
+from skewless.state.hiding import salt_of
 from skewless.state.parts import Range
 from skewless.state.rewriting import Layout, rewrite
 from skewless.state.segments import Rows, SegmentInfo, write_segment
@@ -115,6 +117,7 @@ class StepTask:
     operator: str
     batch_id: int
     report_folder: str
+    hides_keys: bool = False
 
     @property
     def root(self) -> str:
@@ -148,6 +151,7 @@ class StepTask:
         """The rows of the work, and at the end how many there were."""
         failpoints.hit("instance.begun", self.root, self.batch_id)
         claim()  # whatever it is, it is not of this task
+        HIDDEN_BY.set(salt_of(self.folder) if self.hides_keys else None)
         emitted, clock = 0, instance.clock
         clock.start()
         for rows in self.step.work(instance):

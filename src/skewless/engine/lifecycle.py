@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 from skewless import failpoints
 from skewless.engine.ahead import FarAheadLog
@@ -19,17 +21,29 @@ from skewless.engine.idleness import idle_inputs, last_heard_us
 from skewless.engine.instance import StepTask
 from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
-from skewless.engine.pipeline import Node, Pipeline
+from skewless.engine.pipeline import IngestTask, Node, Pipeline
 from skewless.engine.report import BatchReport, InstanceReport, OperatorReport, heaviest
 from skewless.engine.sizing import Sizing
 from skewless.engine.takeover import record, take_over
 from skewless.engine.watermark import NEVER_US, advance, behind, known, reached
 from skewless.errors import DataError, StateDamagedError
 from skewless.state.blobs import BLOBS
-from skewless.state.commits import COMMITS, Commit, CommitLog, OperatorState
+from skewless.state.commits import COMMITS, Commit, CommitLog, Move, OperatorState
+from skewless.state.epochs import OWNER, Ownership, claimed, epoch_of, own_folder
 from skewless.state.files import Folder
+from skewless.state.hiding import make_salt
 from skewless.state.history import HISTORY, write_report
-from skewless.state.publish import STAGED, publish, staging_folder
+from skewless.state.output import check_confined
+from skewless.state.publish import (
+    STAGED,
+    is_shown,
+    made_durable,
+    note_shown,
+    publish,
+    staging_folder,
+)
+from skewless.state.recovery import last_whole_batch, sparks_folder
+from skewless.state.rollback import refuse_if_unfinished
 from skewless.state.segments import SCRATCH, SEGMENTS, verify_segment
 
 log = logging.getLogger("skewless")
@@ -43,7 +57,8 @@ NULL_TIMES = "null times"
 
 class Query:
     """A pipeline and its state folder, from the driver's view. `keep_commits` is how many batches
-    one can go back to."""
+    one can go back to. `ownership` is for those who have to know the epoch, too. With `hide_keys`,
+    hashes of keys are told instead of their values."""
 
     def __init__(
         self,
@@ -51,10 +66,15 @@ class Query:
         pipeline: Pipeline,
         keep_commits: int = 10,
         keep_history: int = 1000,
+        ownership: Ownership | None = None,
+        *,
+        hide_keys: bool = False,
     ) -> None:
-        self.folder, self.pipeline = Folder.at(root), pipeline
+        self.pipeline = pipeline
+        self.ownership = ownership or Ownership(Folder.at(root))
         self.root = self.folder.root
         self._keep_commits, self._keep_history = max(keep_commits, 2), keep_history
+        self._hides_keys = hide_keys
         self._commits = CommitLog(self.folder)
         self._kept: dict[int, set[str]] = {}
         self.last: Commit | None = None
@@ -68,11 +88,23 @@ class Query:
         self._moment_us: int | None = None
         self.is_open = False
 
+    @property
+    def folder(self) -> Folder:
+        return self.ownership.folder
+
+    @property
+    def epoch(self) -> int:
+        return self.ownership.epoch
+
     def open(self) -> None:
-        """Make or check the state folder; finish what a crash left unfinished."""
-        self.folder.check()
-        for name in (COMMITS, HISTORY, *DURABLE, *TRANSIENT):
-            self.folder.make(name)
+        """Make or check the state folder, and take it; finish what a crash left unfinished."""
+        self._make_folders()
+        refuse_if_unfinished(self.folder)
+        if self._hides_keys:
+            make_salt(self.folder)
+        self.ownership.take(
+            self._commits.newest_epoch(), lambda: last_whole_batch(self.folder, self._commits)
+        )
         ids = self._commits.batch_ids()
         self._kept = {i: self._commits.read(i).files for i in ids}
         taken = take_over(self.folder, self.pipeline, self._commits.latest())
@@ -80,13 +112,25 @@ class Query:
         if self.last is not None:
             with ThreadPoolExecutor() as pool:
                 list(pool.map(lambda s: verify_segment(self.folder, s), self.last.segments))
-            publish(self.folder, self.last)
+            check_confined(self.folder, self.last)
+            if not is_shown(self.folder, self.last):
+                publish(self.folder, self.last)
+            note_shown(self.folder, self.last)
         self.coordinators = {
             node.name: node.operator.coordinator(self._state(node), self.folder)
             for node in self.pipeline.nodes
         }
         self.clean_up_orphans()
+        self.ownership.prune()
         self.is_open = True
+
+    def _make_folders(self) -> None:
+        self.folder.check()
+        for name in (COMMITS, HISTORY, OWNER, *DURABLE, *TRANSIENT):
+            self.folder.make(name)
+        self.folder.sync()
+        with contextlib.suppress(OSError):  # it need not be ours to read
+            sparks_folder(self.folder).sync()
 
     def homes(self) -> Homes:
         """Where the rows of the next batch are to go, if they are exchanged."""
@@ -99,20 +143,28 @@ class Query:
 
     def _sweep(self) -> None:
         """Remove what no commit refers to: left over from crashes and repeated tasks. Between two
-        batches nobody else writes."""
+        batches nobody of this epoch writes; what later ones write is theirs."""
         referred = set().union(*self._kept.values()) if self._kept else set()
         for durable in DURABLE:
-            for name in self.folder.list(durable):
-                if f"{durable}/{name}" not in referred:
-                    self.folder.delete(f"{durable}/{name}")
+            self._remove(durable, referred)
+
+    def _remove(self, place: str, but: Iterable[str] = ()) -> None:
+        for name in self.folder.list(place):
+            if epoch_of(name) <= self.epoch and f"{place}/{name}" not in but:
+                self.folder.delete(f"{place}/{name}")
 
     def clean_up_orphans(self) -> None:
         """Remove what was written for nothing: by a process that is gone, or for a batch that was
         committed before."""
+        self._commits.sweep(self.epoch)
         self._sweep()
+        former = [replace(self.folder, epoch=e) for e in claimed(self.folder) if e <= self.epoch]
         for transient in TRANSIENT:
-            self.folder.delete_folder(transient)
-            self.folder.make(transient)
+            self._remove(transient)
+            for folder in former:
+                self.folder.delete_folder(own_folder(folder, transient))
+        self.folder.make(own_folder(self.folder, STAGED))
+        self.folder.sync(STAGED)
 
     def is_done(self, batch_id: int) -> bool:
         """Whether a batch is committed already: then it is replayed and must change nothing."""
@@ -184,13 +236,18 @@ class Query:
             is_idle=len(idle) == len(node.operator.inputs),
         )
 
+    def ingest(self, node: Node, name: str) -> IngestTask:
+        """The task that takes the rows of an input in. Before the state is open there is no epoch
+        to tell it."""
+        return node.ingest(name, self.folder, hides_keys=self._hides_keys)
+
     def task(self, node: Node, batch_id: int, step: Step) -> StepTask:
         """A step as it is sent out, with a folder for reports that no earlier try of the batch has
         written to."""
-        reports = f"{REPORTS}/{batch_id:012d}-{uuid.uuid4().hex}"
+        reports = f"{own_folder(self.folder, REPORTS)}/{batch_id:012d}-{uuid.uuid4().hex}"
         if step.emits:
             self.folder.make(reports)
-        return StepTask(step, self.folder, node.name, batch_id, reports)
+        return StepTask(step, self.folder, node.name, batch_id, reports, self._hides_keys)
 
     def reports(self, task: StepTask) -> list[InstanceReport | None]:
         """What each instance has reported of a step that emits. A sink may have read only some of
@@ -215,7 +272,8 @@ class Query:
         moves: Sequence[tuple[str, str]] = (),
         phases_ms: Mapping[str, float] | None = None,
     ) -> BatchReport:
-        """Make the batch count: write its commit, show its output, clean up behind it."""
+        """Make the batch count: write its commit, show its output, clean up behind it. If another
+        driver has taken over, the commit may or may not count: that one knows, and goes on."""
         outcomes = {
             name: self.coordinators[name].conclude(batch) for name, batch in batches.items()
         }
@@ -234,21 +292,32 @@ class Query:
             )
             for name, batch in batches.items()
         }
-        commit = Commit(batch_id, states, tuple(moves), self.pipeline.fingerprint())
+        facts = self.pipeline.fingerprint()
+        commit = Commit(batch_id, states, self._made_durable(moves), facts, self.epoch)
         report = self._report(commit, batches, outcomes, phases_ms or {})
+        self.ownership.check()
         write_report(self.folder, batch_id, report.to_json())
         failpoints.hit("history.written", self.root, batch_id)
         self._commits.write(commit)
+        self.ownership.check()
         self.last, self._notes = commit, {}
         self._kept[batch_id] = commit.files
         if not self._is_recorded:
             record(self.folder, commit)
             self._is_recorded = True
         publish(self.folder, commit)
+        note_shown(self.folder, commit)
         self._clean_up(batch_id, _files_of(batches.values()))
         failpoints.hit("cleanup.done", self.root, batch_id)
         self._losses.watch(report)
         return report
+
+    def _made_durable(self, moves: Sequence[tuple[str, str]]) -> tuple[Move, ...]:
+        """Let all that a commit refers to survive a loss of power. Contents do already, but for
+        what Spark has written."""
+        for durable in DURABLE:
+            self.folder.sync(durable)
+        return made_durable(self.folder, moves)
 
     def _report(
         self,
@@ -283,9 +352,8 @@ class Query:
                     self.folder.delete(name)
             for name in set(written) - self._kept[batch_id]:
                 self.folder.delete(name)
-            for transient in (REPORTS, staging_folder(batch_id)):
-                self.folder.delete_folder(transient)
-            self.folder.make(REPORTS)
+            for own in (own_folder(self.folder, REPORTS), staging_folder(self.folder, batch_id)):
+                self.folder.delete_folder(own)
             if batch_id % SWEEP_EVERY == SWEEP_EVERY - 1:
                 self._sweep()
             if batch_id >= self._keep_history:

@@ -9,12 +9,15 @@ from typing import Any
 import pyarrow as pa
 
 from skewless.arrays.hashing import HASH_FUNCTION
+from skewless.arrays.keys import HIDDEN_BY
 from skewless.engine.ahead import AHEAD, NotAhead
 from skewless.engine.clock import NO_RULES, ClockRules, noted_moment
 from skewless.engine.exchange import Homes, MergeTask, Outbox, Packet
 from skewless.engine.hosts import claim
 from skewless.engine.operator import Arrival, Coordinator, IngestContext, Input, Operator
+from skewless.state.epochs import with_newest_epoch
 from skewless.state.files import Folder
+from skewless.state.hiding import salt_of
 from skewless.state.parts import is_far
 
 
@@ -45,13 +48,13 @@ class Node:
     def fed(self) -> Iterator[tuple[Input, Feed]]:
         return zip(self.operator.inputs, self.feeds, strict=True)
 
-    def ingest(self, name: str, folder: Folder) -> IngestTask:
+    def ingest(self, name: str, folder: Folder, *, hides_keys: bool = False) -> IngestTask:
         """The task that takes the rows of an input in."""
         [feed] = [feed for i, feed in self.fed() if i.name == name]
         exchanges = bool(self.operator.exchanged()) and is_far(folder)
         buckets = self.operator.buckets if exchanges else 0
         ahead_us = feed.rules.max_ahead_us
-        return IngestTask(self.operator, self.name, name, folder, ahead_us, buckets)
+        return IngestTask(self.operator, self.name, name, folder, ahead_us, buckets, hides_keys)
 
 
 @dataclass(frozen=True)
@@ -59,7 +62,8 @@ class IngestTask:
     """What a task does that takes rows of an input in. It is sent along with the operator, but not
     with its feeds: what shapes rows before may be known to the driver only. Rows that are more than
     `max_ahead_us` ahead of the batch's moment are put aside. With `buckets`, rows are sent on as
-    packets of so many ranges."""
+    packets of so many ranges. Who plans before the state is opened knows no epoch; then the
+    newest is taken, whose files stay longest."""
 
     operator: Operator
     operator_name: str
@@ -67,11 +71,14 @@ class IngestTask:
     folder: Folder
     max_ahead_us: int | None = None
     buckets: int = 0
+    hides_keys: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival | Packet]:
+        folder = self.folder if self.folder.epoch else with_newest_epoch(self.folder)
+        HIDDEN_BY.set(salt_of(folder) if self.hides_keys else None)
         schema = self.operator.input(self.name).schema
         outbox = Outbox(self.operator_name, self.name, self.buckets) if self.buckets else None
-        context = IngestContext(self.folder, self.operator_name, task, outbox)
+        context = IngestContext(folder, self.operator_name, task, outbox)
         rows = (as_schema(batch, schema) for batch in batches)
         passing = self._not_ahead(context)
         kept = rows if passing is None else passing.rows(rows)

@@ -9,7 +9,14 @@ from dataclasses import dataclass, replace
 from skewless.engine.changes import Facts, differing
 from skewless.engine.pipeline import Pipeline
 from skewless.errors import CheckpointMismatchError
-from skewless.state.commits import QUERY_FILE, Commit, OperatorState, claim, read_checked
+from skewless.state.commits import (
+    QUERY_FILE,
+    Commit,
+    OperatorState,
+    TornError,
+    claim,
+    read_checked,
+)
 from skewless.state.files import Folder
 
 log = logging.getLogger("skewless")
@@ -31,9 +38,10 @@ def take_over(folder: Folder, pipeline: Pipeline, last: Commit | None) -> TakenO
     """Tie a state folder to a query on first use. Afterwards refuse a query that does something
     else, naming the differences."""
     after = pipeline.fingerprint()
-    if folder.size(QUERY_FILE) is None:
+    recorded = _recorded(folder, last)
+    if recorded is None:
         claim(folder, after)
-    recorded = read_checked(folder, QUERY_FILE)
+        recorded = dict(after)
     recorded.pop(CHANGED, None)
     before = recorded if last is None or not last.query else last.query
     changed = differing(before, after)
@@ -59,6 +67,22 @@ def take_over(folder: Folder, pipeline: Pipeline, last: Commit | None) -> TakenO
             log.warning("%s: %s", name, note)
     kept = {name: state for name, state in states.items() if state is not None}
     return TakenOver(None if last is None else replace(last, operators=kept), notes, False)
+
+
+def _recorded(folder: Folder, last: Commit | None) -> dict[str, str] | None:
+    """What the folder says that its query does, if anything. A note that is not whole, as after a
+    loss of power, is written again where nothing depends on it: commits say the same."""
+    if folder.size(QUERY_FILE) is None:
+        return None
+    try:
+        return read_checked(folder, QUERY_FILE)
+    except TornError:
+        if last is None:
+            return None
+        if not last.query:
+            raise
+        claim(folder, last.query)
+        return dict(last.query)
 
 
 def _refusal(

@@ -30,6 +30,7 @@ KEY_OF_ARGUMENT: Mapping[str, KeyPath] = {
     "option": ("sink", "options"),
     "skewless.keepCommits": ("sink", "options", "skewless.keepCommits"),
     "skewless.keepHistory": ("sink", "options", "skewless.keepHistory"),
+    "skewless.hideKeys": ("sink", "options", "skewless.hideKeys"),
     "skewless.existing": ("sink", "options", "skewless.existing"),
     "partitionBy": ("sink", "partition_by"),
     "checkpointLocation": ("checkpoint",),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -15,6 +14,7 @@ from skewless.arrays.counting import longest_runs
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, Ints, SideSpec, UInts, frozen
 from skewless.engine.operator import HeavyKey, RunRef
+from skewless.state.epochs import own_name
 from skewless.state.files import Folder
 from skewless.state.segments import (
     SCRATCH,
@@ -124,7 +124,7 @@ def write_probes(
     hashes: UInts = np.concatenate([keys.hash_keys(key_columns, side, c) for c in probed])
     rows = np.tile(np.arange(len(stored), dtype=np.int64), len(probed))
     order = sort_order(frozen(hashes), frozen(stored.times[rows]))
-    name = f"{SCRATCH}/{segment.side}-{uuid.uuid4().hex}.arrow"
+    name = f"{own_name(folder, SCRATCH, segment.side)}.arrow"
     write_arrays(folder, name, {"hash": hashes[order], "row": rows[order]})
     return name
 

@@ -25,6 +25,7 @@ from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Feed, IngestTask, Node
 from skewless.engine.report import InstanceReport
+from skewless.errors import CheckpointInUseError
 from skewless.spark.cluster import Places, parallelism
 from skewless.spark.exchange import (
     JSON_SCHEMA,
@@ -175,13 +176,20 @@ class BatchDriver:
 
     def __call__(self, arrived: DataFrame, batch_id: int) -> None:
         with self._at_work:
-            if not self._closed:
-                self._process(arrived, batch_id)
+            if self._closed:
+                # To return would let Spark commit offsets of rows that nobody has worked on.
+                raise CheckpointInUseError(
+                    f"batch {batch_id} came when the query on {self.query.root} had ended and "
+                    "given its checkpoint back: nothing was done, and the next start repeats it."
+                )
+            self._process(arrived, batch_id)
 
     def _process(self, arrived: DataFrame, batch_id: int) -> None:
         if not self.query.is_open:
-            CheckpointLock(self.query.folder).acquire()  # held as long as this process lives
+            lock = CheckpointLock(self.query.folder)  # held as long as this process lives
+            lock.acquire()
             self.open()
+            lock.keep_alive(self.query.epoch)
         session = arrived.sparkSession
         merging = self.query.pipeline.merging(self.query.folder)
         executor = SparkExecutor(session, arrived, self._schemas, merging, self._places)

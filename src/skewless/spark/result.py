@@ -45,7 +45,6 @@ from skewless.spark.steps import (
 )
 from skewless.spark.stores import Stores
 from skewless.spark.watermarks import tick_us
-from skewless.state.files import Folder
 
 if TYPE_CHECKING:
     from skewless.placement.grouping import Grouping
@@ -300,10 +299,8 @@ class Result(ABC):
         pipeline, plan = self.pipeline(parallelism(self.sparkSession), None)
         query = Query(stores.folder(root), pipeline)
         query.open()
-        folder = query.folder
-        arrived = plan.arrivals(pipeline, folder)
-        merging = pipeline.merging(folder)
-        executor = SparkExecutor(self.sparkSession, arrived, plan.schemas, merging)
+        merging = pipeline.merging(query.folder)
+        executor = SparkExecutor(self.sparkSession, plan.arrivals(query), plan.schemas, merging)
         executor.homes = query.homes()
         rows = BatchWork(query, executor, 0, is_last=True).up_to_results()
         return with_steps(rows, plan.steps)
@@ -393,12 +390,12 @@ class Plan:
         lag_us = FAR_US if time is None else source.event_times.lag_of(time)
         return Feed(columns, source=below.name, lag_us=lag_us, shape=source.steps)
 
-    def arrivals(self, pipeline: Pipeline, folder: Folder) -> DataFrame:
+    def arrivals(self, query: Query) -> DataFrame:
         """The streams' rows, sorted and stored: what the tasks report. Where tasks write files, a
         stream uses no more of them than the session can run at once: more would only make more
         files."""
         tasks = parallelism(self.streams[0].sparkSession)
-        taken = [(feed, node.ingest(i.name, folder)) for node, i, feed in pipeline.streams()]
+        taken = [(feed, query.ingest(node, i.name)) for node, i, feed in query.pipeline.streams()]
         packets = any(task.buckets for _, task in taken)
         frames = []
         for feed, task in taken:

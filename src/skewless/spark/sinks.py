@@ -7,7 +7,6 @@ between repeats the batch: at least once, with the batch id at hand to tell repe
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from typing import Any
 
@@ -18,7 +17,9 @@ from pyspark.sql.types import StructType
 from skewless.engine import executor as engine
 from skewless.engine.executor import Moves
 from skewless.spark.steps import Steps, with_steps
-from skewless.state.files import Folder, qualify
+from skewless.state.epochs import Ownership
+from skewless.state.files import qualify
+from skewless.state.output import is_shown
 from skewless.state.publish import staging_folder
 
 Sink = engine.Sink[DataFrame]
@@ -36,35 +37,36 @@ class ShapedSink:
 
 
 class FileSink:
-    """Files in a folder. `folder` is that of the state, `spark_root` is its name for Spark."""
+    """Files in a folder. `spark_root` is the state folder as Spark names it."""
 
     shows_empty = False
 
     def __init__(
         self,
-        folder: Folder,
+        ownership: Ownership,
         spark_root: str,
         path: str,
         file_format: str,
         options: dict[str, Any],
         partition_by: list[str],
     ) -> None:
-        self._folder, self._spark_root = folder, spark_root
+        self._ownership, self._spark_root = ownership, spark_root
         # Made absolute here, and once: commits outlive the working directory, and the escapes in
         # the names of partitions ("a%2Fb") must stay as they are.
         self._path = qualify(path).rstrip("/")
         self._format, self._options, self._partition_by = file_format, options, partition_by
 
     def write(self, result: DataFrame, batch_id: int) -> Moves:
-        staged = staging_folder(batch_id)
+        folder = self._ownership.folder
+        staged = staging_folder(folder, batch_id)
         writer = result.write.format(self._format).options(**self._options)
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
         writer.save(f"{self._spark_root}/{staged}")
         return [
             (f"{staged}/{name}", f"{self._path}/{_final_name(name, batch_id)}")
-            for name in self._folder.list(staged)
-            if not os.path.basename(name).startswith(("_", "."))
+            for name in folder.list(staged)
+            if is_shown(name)  # what tasks left that Spark's own job commit did not show is not
         ]
 
 

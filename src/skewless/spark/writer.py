@@ -16,7 +16,7 @@ from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.cluster import parallelism
 from skewless.spark.executor import BatchDriver
 from skewless.spark.interpreter import check_workers, is_remote
-from skewless.spark.result import Result
+from skewless.spark.result import Plan, Result
 from skewless.spark.sinks import (
     ConsoleSink,
     FileSink,
@@ -28,12 +28,17 @@ from skewless.spark.sinks import (
     TableSink,
 )
 from skewless.spark.stores import CHECKPOINT, OPTION, Stores, as_spark_names, is_store_option
-from skewless.state.files import Folder
+from skewless.state.epochs import Ownership
 from skewless.state.output import CHOICES, EXISTING, Output
 from skewless.state.owner import CheckpointLock
 from skewless.state.publish import FILE_FORMATS
 
-OWN_OPTIONS = {"skewless.keepcommits": "keep_commits", "skewless.keephistory": "keep_history"}
+OWN_OPTIONS = {
+    "skewless.keepcommits": "keep_commits",
+    "skewless.keephistory": "keep_history",
+    "skewless.hidekeys": "hide_keys",
+}
+HIDE_KEYS = "skewless.hidekeys"
 TRANSIENT = frozenset({"memory", "console", "noop"})  # Spark, too, lets these go without checkpoint
 TRIGGERS = ("processingTime", "once", "availableNow")
 
@@ -45,8 +50,10 @@ class ResultWriter:
     back to; ``skewless.keepHistory`` (default 1000), how many batch reports are kept; and
     ``skewless.existing``, what to do with files that another query left in the output folder:
     ``"append"`` adds to them, ``"overwrite"`` removes them when the checkpoint is new. Without it
-    such a folder is refused. How a store is reached is told by the session's Hadoop settings
-    (``spark.hadoop.fs.…``); ``skewless.store.fs.…`` sets one for this query alone.
+    such a folder is refused. With ``skewless.hideKeys`` (default false) reports, decisions and the
+    log have hashes instead of the values of keys, salted for each checkpoint. How a store is
+    reached is told by the session's Hadoop settings (``spark.hadoop.fs.…``);
+    ``skewless.store.fs.…`` sets one for this query alone.
     """
 
     def __init__(self, result: Result) -> None:
@@ -67,7 +74,8 @@ class ResultWriter:
         name = key.lower()
         is_own = name in (*OWN_OPTIONS, EXISTING) or is_store_option(key)
         if name.startswith("skewless.") and not is_own:
-            accepted = f"skewless.keepCommits, skewless.keepHistory, {EXISTING} or {OPTION}fs.…"
+            own = "skewless.keepCommits, skewless.keepHistory, skewless.hideKeys"
+            accepted = f"{own}, {EXISTING} or {OPTION}fs.…"
             raise ArgumentError("option", key, accepted)
         self._options = {k: v for k, v in self._options.items() if k.lower() != name} | {key: value}
         return self
@@ -118,7 +126,7 @@ class ResultWriter:
         """Append to a table of the catalog: at least once."""
         self._take(more)
         sink = TableSink(name, self._format, self._sink_options(), self._partition_by)
-        return self._start(lambda folder, spark_root: sink)
+        return self._start(lambda ownership, spark_root: sink)
 
     def start(self, path: str | None = None, **more: Any) -> StreamingQuery:
         """Start the query: a PySpark StreamingQuery. All checks come before any job."""
@@ -137,7 +145,7 @@ class ResultWriter:
                 self.option(key, value)
 
     def _start(
-        self, make_sink: Callable[[Folder, str], Sink], output: Output | None = None
+        self, make_sink: Callable[[Ownership, str], Sink], output: Output | None = None
     ) -> StreamingQuery:
         check_workers(self._result.sparkSession)
         checkpoint = self._checkpoint()
@@ -145,23 +153,25 @@ class ResultWriter:
         folder = stores.state_folder(checkpoint, *(() if output is None else (output.path,)))
         spark_root = as_spark_names(folder, checkpoint)
         keeping = {
-            OWN_OPTIONS[k.lower()]: _positive(k, v)
+            OWN_OPTIONS[k.lower()]: _flag(k, v) if k.lower() == HIDE_KEYS else _positive(k, v)
             for k, v in self._options.items()
             if k.lower() in OWN_OPTIONS
         }
         if output is None and self._get(EXISTING) is not None:
             accepted = "left out: only files can be there already"
             raise ArgumentError(EXISTING, self._get(EXISTING), accepted)
-        sink = make_sink(folder, spark_root)
+        ownership = Ownership(folder)
+        sink = make_sink(ownership, spark_root)
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
         remote = is_remote(self._result.sparkSession)
         lock = CheckpointLock(folder)
         try:
-            driver, arrivals = self._query(folder, sink, keeping, output)
+            driver, plan = self._query(ownership, sink, keeping, output)
             if not remote:
                 lock.acquire()
                 driver.open()
-            writer = arrivals.writeStream.foreachBatch(driver)
+                lock.keep_alive(ownership.epoch)
+            writer = plan.arrivals(driver.query).writeStream.foreachBatch(driver)
             writer = writer.option(CHECKPOINT, checkpoint)
             if self._query_name is not None:
                 writer = writer.queryName(self._query_name)
@@ -175,15 +185,15 @@ class ResultWriter:
         return query
 
     def _query(
-        self, folder: Folder, sink: Sink, keeping: dict[str, int], output: Output | None
-    ) -> tuple[BatchDriver, DataFrame]:
-        """What is done with every batch, and the streaming plan that feeds it."""
+        self, ownership: Ownership, sink: Sink, keeping: dict[str, Any], output: Output | None
+    ) -> tuple[BatchDriver, Plan]:
+        """What is done with every batch, and what Spark has to know to feed it."""
         result = self._result
         mode = result.output_mode(self._mode)
         pipeline, plan = result.pipeline(parallelism(result.sparkSession), mode)
         shaped = ShapedSink(sink, plan.steps)
-        driver = BatchDriver(Query(folder, pipeline, **keeping), shaped, plan.schemas, output)
-        return driver, plan.arrivals(pipeline, folder)
+        query = Query(ownership.folder, pipeline, ownership=ownership, **keeping)
+        return BatchDriver(query, shaped, plan.schemas, output), plan
 
     def _get(self, key: str) -> Any:
         return next((v for k, v in self._options.items() if k.lower() == key.lower()), None)
@@ -220,7 +230,7 @@ class ResultWriter:
     def _stores(self) -> Stores:
         return Stores.of(self._result.sparkSession, self._options)
 
-    def _sink(self, folder: Folder, spark_root: str) -> Sink:
+    def _sink(self, ownership: Ownership, spark_root: str) -> Sink:
         if self._function is not None:
             return ForeachBatchSink(self._function)
         source = self._format or self._default_format()
@@ -231,7 +241,7 @@ class ResultWriter:
                 raise ArgumentError("path", path, f"the output folder of the {source} files")
             # Now: a restart may be in another working folder.
             target = self._stores().locate("path", str(path))
-            return FileSink(folder, spark_root, target, source, options, self._partition_by)
+            return FileSink(ownership, spark_root, target, source, options, self._partition_by)
         if source == "console":
             truncate = str(self._get("truncate")).lower() != "false"
             return ConsoleSink(int(self._get("numRows") or 20), truncate)
@@ -267,6 +277,12 @@ class ResultWriter:
 
     def _default_format(self) -> str:
         return self._result.sparkSession.conf.get("spark.sql.sources.default") or "parquet"
+
+
+def _flag(key: str, value: Any) -> bool:
+    if str(value).lower() not in ("true", "false"):
+        raise ArgumentError(key, value, "true or false")
+    return str(value).lower() == "true"
 
 
 def _positive(key: str, value: Any) -> int:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import uuid
 import zlib
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from skewless.errors import StateDamagedError
+from skewless.state.epochs import own_name
 from skewless.state.files import Folder
 from skewless.state.segments import REPAIR
 
@@ -27,7 +27,7 @@ class BlobInfo:
 
 def write_blob(folder: Folder, label: str, data: bytes | pa.Buffer) -> BlobInfo:
     """Store bytes under a name nobody knows before a commit, or an arrival, lists it."""
-    name = f"{BLOBS}/{label}-{uuid.uuid4().hex}"
+    name = own_name(folder, BLOBS, label)
     folder.write(name, data)
     return BlobInfo(label, name, len(memoryview(data)), zlib.crc32(data))
 

@@ -1,26 +1,44 @@
 """Commits: one small file per batch that says what the state is after it.
 
 A commit is written last, in one atomic step. What it lists exists, completely; what no commit lists
-does not count, whoever wrote it. Replaying a batch starts from the commit before it.
+does not count, whoever wrote it. Replaying a batch starts from the commit before it. Names have the
+batch and the epoch of who wrote it; of a batch, one commit counts (`state/epochs.py`).
 """
 
 from __future__ import annotations
 
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from skewless import failpoints
 from skewless.errors import StateDamagedError, StateFormatError
 from skewless.state.blobs import BlobInfo
+from skewless.state.epochs import counted
 from skewless.state.files import Folder
 from skewless.state.segments import SegmentInfo
 
 FORMAT = 2
 COMMITS = "commits"
 QUERY_FILE = "query.json"
+
+_NAMED = re.compile(r"(\d+)(?:-e(\d+))?\.json")
+
+
+class TornError(StateDamagedError):
+    """A file that was not written to its end, or altered since."""
+
+
+class Move(NamedTuple):
+    """An output file: where it waits for the commit, where it belongs, and its size, which commits
+    of older versions do not say."""
+
+    staged: str
+    final: str
+    bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -59,15 +77,16 @@ class OperatorState:
 class Commit:
     """The state after a batch, of every operator of the query.
 
-    `publish` lists (staged, final) names of output files that belong to this commit; moving them is
-    repeated until all are in place. `query` is what the query does that wrote it; commits of older
-    versions have none, and then it is what the folder was claimed for.
+    `publish` lists the output files that belong to this commit; moving them is repeated until all
+    are in place. `query` is what the query does that wrote it; commits of older versions have none,
+    and then it is what the folder was claimed for. `epoch` is of the driver that wrote it.
     """
 
     batch_id: int
     operators: Mapping[str, OperatorState]
-    publish: tuple[tuple[str, str], ...] = ()
+    publish: tuple[Move, ...] = ()
     query: Mapping[str, str] = field(default_factory=dict)
+    epoch: int = 0
 
     @property
     def files(self) -> set[str]:
@@ -83,13 +102,14 @@ class Commit:
         return Commit(
             data["batch_id"],
             {name: OperatorState.from_json(s) for name, s in data["operators"].items()},
-            tuple((staged, final) for staged, final in data["publish"]),
+            tuple(Move(*move) for move in data["publish"]),
             data.get("query", {}),
+            data.get("epoch", 0),
         )
 
 
-def _name(batch_id: int) -> str:
-    return f"{COMMITS}/{batch_id:012d}.json"
+def _name(batch_id: int, epoch: int) -> str:
+    return f"{COMMITS}/{batch_id:012d}{f'-e{epoch}' if epoch else ''}.json"
 
 
 def write_checked(folder: Folder, name: str, content: dict[str, Any]) -> None:
@@ -105,7 +125,7 @@ def read_checked(folder: Folder, name: str) -> dict[str, Any]:
         outer = json.loads(folder.read(name))
         found, crc32, content = outer["format"], outer["crc32"], outer["content"]
     except (ValueError, KeyError, TypeError) as error:
-        raise StateDamagedError(
+        raise TornError(
             f"{folder.path(name)} cannot be read as a state file ({error}). Restore the checkpoint "
             "folder from a backup, or start with a new checkpointLocation."
         ) from error
@@ -121,7 +141,7 @@ def read_checked(folder: Folder, name: str) -> dict[str, Any]:
         )
     body = json.dumps(content, sort_keys=True, separators=(",", ":"))
     if zlib.crc32(body.encode()) != crc32:
-        raise StateDamagedError(
+        raise TornError(
             f"{folder.path(name)} was altered: its checksum does not fit. Restore the checkpoint "
             "folder from a backup, or start with a new checkpointLocation."
         )
@@ -133,18 +153,35 @@ class CommitLog:
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
+        self._epochs: dict[int, int] = {}  # of the commits that were found to count
+
+    def _found(self) -> list[tuple[int, int]]:
+        """All commits there are, by batch and epoch, whether or not they count."""
+        names = (_NAMED.fullmatch(name) for name in self._folder.list(COMMITS))
+        return [(int(found[1]), int(found[2] or 0)) for found in names if found]
+
+    def newest_epoch(self) -> int:
+        """The latest epoch that has written a commit."""
+        return max((epoch for _, epoch in self._found()), default=0)
 
     def batch_ids(self) -> list[int]:
-        names = self._folder.list(COMMITS)
-        return sorted(int(n[:-5]) for n in names if n.endswith(".json") and n[:-5].isdigit())
+        """The batches that are committed, as far as it counts."""
+        self._epochs = counted(self._folder, self._found())
+        return sorted(self._epochs)
+
+    def _name_of(self, batch_id: int) -> str:
+        if batch_id not in self._epochs:
+            self.batch_ids()
+        return _name(batch_id, self._epochs.get(batch_id, 0))
 
     def read(self, batch_id: int) -> Commit:
-        commit = Commit.from_json(read_checked(self._folder, _name(batch_id)))
-        names = commit.files.union(staged for staged, _ in commit.publish)
+        name = self._name_of(batch_id)
+        commit = Commit.from_json(read_checked(self._folder, name))
+        names = commit.files.union(move.staged for move in commit.publish)
         outside = [name for name in names if not is_confined(name)]
         if outside:
             raise StateDamagedError(
-                f"{self._folder.path(_name(batch_id))} names files outside of the state folder: "
+                f"{self._folder.path(name)} names files outside of the state folder: "
                 f"{sorted(outside)}. Restore the checkpoint folder from a backup, or start with a "
                 "new checkpointLocation."
             )
@@ -156,11 +193,21 @@ class CommitLog:
 
     def write(self, commit: Commit) -> None:
         failpoints.hit("commit.begun", self._folder.root, commit.batch_id)
-        write_checked(self._folder, _name(commit.batch_id), asdict(commit))
+        write_checked(self._folder, _name(commit.batch_id, commit.epoch), asdict(commit))
+        self._epochs[commit.batch_id] = commit.epoch
         failpoints.hit("commit.written", self._folder.root, commit.batch_id)
 
     def delete(self, batch_id: int) -> None:
-        self._folder.delete(_name(batch_id))
+        self._folder.delete(self._name_of(batch_id))
+        self._epochs.pop(batch_id, None)
+
+    def sweep(self, epoch: int) -> None:
+        """Remove commits of older epochs that do not count, and never will."""
+        found = self._found()
+        counts = counted(self._folder, found).items()
+        for batch_id, of in found:
+            if of < epoch and (batch_id, of) not in counts:
+                self._folder.delete(_name(batch_id, of))
 
 
 def is_confined(name: str) -> bool:

@@ -31,10 +31,12 @@ STATE_FOLDER = "skewless"  # within the checkpoint location
 @dataclass(frozen=True)
 class Folder:
     """A folder, by absolute path or URI. Names are relative to it, with forward slashes. How its
-    store is reached goes along with it, and is never shown."""
+    store is reached goes along with it, and is never shown. `epoch` is of who writes, and goes into
+    the names of new files (`state/epochs.py`)."""
 
     root: str
     settings: Settings = field(default=Settings(), repr=False)
+    epoch: int = 0
 
     @staticmethod
     def at(root: str | Folder) -> Folder:

@@ -7,12 +7,13 @@ second time. So it must be told to add to these files, or to remove them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from dataclasses import dataclass
 
-from skewless.errors import ArgumentError
-from skewless.state.commits import CommitLog, read_checked, write_checked
+from skewless.errors import ArgumentError, StateDamagedError
+from skewless.state.commits import Commit, CommitLog, TornError, read_checked, write_checked
 from skewless.state.files import Folder
 
 NOTE = "output.json"
@@ -51,7 +52,7 @@ class Output:
 
     def take(self, state: Folder) -> None:
         """Note the folder as this checkpoint's; before that, remove what is to be overwritten."""
-        noted = self._noted(state)
+        noted = noted_folders(state)
         if self.path in noted:
             return
         if self.existing == OVERWRITE:
@@ -60,23 +61,17 @@ class Output:
                 folder.delete(name)
         write_checked(state, NOTE, {"folders": [*noted, self.path]})
 
-    def _noted(self, state: Folder) -> list[str]:
-        if state.size(NOTE) is None:
-            return []
-        return list(read_checked(state, NOTE)["folders"])
-
     def _of_others(self, state: Folder) -> list[str]:
         """The files in the folder if it is not this checkpoint's. It is if that has noted it; if it
         has files that its last commits name, as when both were moved; or, in a checkpoint of before
         there were notes, if these do not name any elsewhere."""
-        if self.path in self._noted(state):
+        if self.path in noted_folders(state):
             return []
         files = self._files(state)
         if not files:
             return []
-        log = CommitLog(state)
-        commits = [log.read(batch_id) for batch_id in log.batch_ids()]
-        written = [final for commit in commits for _, final in commit.publish]
+        commits = _readable_commits(state)
+        written = [move.final for commit in commits for move in commit.publish]
         if {os.path.basename(final) for final in written} & set(map(os.path.basename, files)):
             return []
         is_older = bool(commits) and not commits[-1].query
@@ -90,13 +85,59 @@ class Output:
         return [
             name
             for name in folder.list()
-            if not any(map(_is_hidden, name.split("/")))
-            and not folder.path(name).startswith(checkpoint)
+            if is_shown(name) and not folder.path(name).startswith(checkpoint)
         ]
+
+
+def noted_folders(state: Folder) -> list[str]:
+    """The folders that a checkpoint has written files to; none if there are no notes yet."""
+    return [] if state.size(NOTE) is None else list(read_checked(state, NOTE)["folders"])
+
+
+def _readable_commits(state: Folder) -> list[Commit]:
+    log, found = CommitLog(state), []
+    for batch_id in log.batch_ids():
+        with contextlib.suppress(TornError):  # what to do then is not decided here
+            found.append(log.read(batch_id))
+    return found
+
+
+def check_confined(state: Folder, commit: Commit) -> None:
+    """Refuse a commit that would put files elsewhere than in the folders of its checkpoint."""
+    folders = noted_folders(state)
+    outside = [
+        move.final
+        for move in commit.publish
+        if ".." in move.final.split("/")
+        or (folders and not any(move.final.startswith(f"{folder}/") for folder in folders))
+    ]
+    if outside:
+        raise StateDamagedError(
+            f"the commit of batch {commit.batch_id} in {state.root} names output files outside of "
+            f"its folders ({', '.join(folders)}): {sorted(outside)}. Restore the checkpoint folder "
+            "from a backup, or start with a new checkpointLocation."
+        )
+
+
+def files_of_batch(state: Folder, batch_id: int) -> list[str]:
+    """The files that a batch has shown in the folders of a checkpoint, by their names alone. In a
+    folder that several checkpoints write to, some may be of another."""
+    prefix = f"batch-{batch_id:012d}-"
+    return [
+        state.other(path).path(name)
+        for path in noted_folders(state)
+        for name in state.other(path).list()
+        if os.path.basename(name).startswith(prefix)
+    ]
 
 
 def _is_ours(name: str) -> bool:
     return OURS.fullmatch(os.path.basename(name)) is not None
+
+
+def is_shown(name: str) -> bool:
+    """Whether Spark's readers see a file in a folder, by its path within."""
+    return not any(map(_is_hidden, name.split("/")))
 
 
 def _is_hidden(name: str) -> bool:

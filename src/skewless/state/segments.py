@@ -8,7 +8,6 @@ memory-mapping: nothing is decoded, nothing is rebuilt.
 
 from __future__ import annotations
 
-import uuid
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -21,6 +20,7 @@ import pyarrow as pa
 from skewless import failpoints
 from skewless.arrays.types import FAR_US
 from skewless.errors import StateDamagedError, StateFormatError
+from skewless.state.epochs import own_name
 from skewless.state.files import Folder
 from skewless.state.parts import (
     CELLS,
@@ -141,7 +141,7 @@ def write_segment(
 ) -> SegmentInfo:
     """Write rows as a new segment. `place` is another folder for rows that are not state. Where
     fetching costs it is cut at some borders of so many `cells`."""
-    name = f"{place}/{side}-{uuid.uuid4().hex}.arrow"
+    name = f"{own_name(folder, place, side)}.arrow"
     in_parts = is_far(folder) and place == SEGMENTS and _is_sorted(rows.hashes)
     described = _stored_schema(schema, FORMAT_OF_PARTS if in_parts else FORMAT)
     batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
