@@ -29,6 +29,7 @@ from pyspark.sql import SparkSession
 from skewless.engine.instance import StepTask
 from skewless.spark import executor
 from skewless.state import compaction, epochs, owner
+from tests.spark import support
 from tests.spark.query_kits import KITS
 
 Function = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -100,6 +101,7 @@ def move_to(host: str) -> None:
     socket.gethostname = lambda: host
     owner.fcntl.flock = lambda descriptor, how: None  # type: ignore[assignment]
     owner.BEAT_S, owner.LOOK_S = 0.5, 4.0
+    support.PATIENCE_S = 3600  # it may stand still for long
 
 
 def main(config: dict[str, Any]) -> None:
