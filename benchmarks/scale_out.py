@@ -238,7 +238,7 @@ def main(
     told = machine()
     runs = [measure(number, rows, Phases(batches)) for number in numbers]
     judge(runs)
-    foretold = foretell(runs, Scale()) if len(runs) > 1 else None
+    foretold = foretell(runs, Scale()) if len(runs) > 2 else None  # by two, no curve is told
     if as_json:
         report = {"benchmark": "scale_out", "machine": told, "runs": runs, "foretold": foretold}
         print(json.dumps(report))

@@ -10,7 +10,7 @@ with the measured price of a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -23,8 +23,16 @@ from skewless.simulation.cluster import VirtualCluster
 from skewless.simulation.costs import Costs
 from skewless.simulation.workloads import Zipf
 
-PER_HOST = (0, -1)  # powers of the number of hosts: what every host needs, and what is shared
-IN_ALL = (0, 1, 2)  # what is needed anyway, by every host, and by every host for every other
+TERMS: dict[str, Callable[[int], float]] = {
+    "shared": lambda n: 1 / n,
+    "shuffled": lambda n: (n - 1) / n**2,  # shared, and n - 1 of n parts come from other hosts
+    "all": lambda n: 1.0,
+    "each": float,
+    "each for each": lambda n: float(n**2),
+}
+# What a host may need; what all together may. Of two that fit as well, the earlier is taken.
+PER_HOST = ("shared", "shuffled", "all")
+IN_ALL = ("all", "each", "each for each")
 # What one of each can do; the first of the store are Amazon's figures for one prefix.
 LIMITS = {
     "requests that read": 5_500.0,
@@ -39,26 +47,28 @@ LIMITS = {
 
 @dataclass(frozen=True)
 class Fit:
-    """``sum(coefficient * hosts ** power)``."""
+    """A sum of terms, each so many times."""
 
-    terms: Mapping[int, float]
+    terms: Mapping[str, float]
 
     @staticmethod
-    def of(hosts: Sequence[int], values: Sequence[float], powers: Sequence[int]) -> Fit:
-        """The best one without negative terms: a negative term would win anywhere far enough."""
-        best, least = Fit({0: 0.0}), np.inf
+    def of(hosts: Sequence[int], values: Sequence[float], names: Sequence[str]) -> Fit:
+        """The best one without negative terms: a negative term would win anywhere far enough. A
+        further term must make a difference."""
         wanted = np.array(values, float)
-        for count in range(1, len(powers) + 1):
-            for some in combinations(powers, count):
-                columns = np.array([[float(n) ** power for power in some] for n in hosts])
+        scale = float((wanted**2).sum())
+        best, least = Fit({}), np.inf
+        for count in range(1, len(names) + 1):
+            for some in combinations(names, count):
+                columns = np.array([[TERMS[name](n) for name in some] for n in hosts])
                 found: Floats = np.linalg.lstsq(columns, wanted, rcond=None)[0]
                 error = float(((columns @ found - wanted) ** 2).sum())
-                if (found >= 0).all() and error < least * (1 - 1e-9):
+                if (found >= 0).all() and error < least - 1e-9 * scale:
                     best, least = Fit(dict(zip(some, found.tolist(), strict=True))), error
         return best
 
     def at(self, hosts: int) -> float:
-        return float(sum(c * float(hosts) ** power for power, c in self.terms.items()))
+        return sum(times * TERMS[name](hosts) for name, times in self.terms.items())
 
 
 @dataclass(frozen=True)

@@ -41,11 +41,16 @@ def run(hosts: int, *, everything_everywhere: bool, batch: float = 1e7) -> dict[
 
 
 @pytest.mark.parametrize(
-    ("powers", "terms"),
-    [(PER_HOST, {0: 3.0, -1: 8.0}), (IN_ALL, {0: 5.0, 1: 2.0}), (IN_ALL, {1: 2.0, 2: 0.5})],
+    ("names", "terms"),
+    [
+        (PER_HOST, {"all": 3.0, "shared": 8.0}),
+        (PER_HOST, {"shuffled": 5.0, "shared": 8.0}),
+        (IN_ALL, {"all": 5.0, "each": 2.0}),
+        (IN_ALL, {"each": 2.0, "each for each": 0.5}),
+    ],
 )
-def test_fits_find_what_is_there(powers: tuple[int, ...], terms: dict[int, float]) -> None:
-    fit = Fit.of(HOSTS, [Fit(terms).at(n) for n in HOSTS], powers)
+def test_fits_find_what_is_there(names: tuple[str, ...], terms: dict[str, float]) -> None:
+    fit = Fit.of(HOSTS, [Fit(terms).at(n) for n in HOSTS], names)
     assert fit.at(1000) == pytest.approx(Fit(terms).at(1000), rel=1e-6)
 
 
