@@ -49,7 +49,7 @@ def run(spark: SparkSession, given: dict[str, str]) -> None:
         time=("left_at", "right_at"),
         within="10 seconds",
         late="1 hour",
-        instances=2,
+        instances=1,
     )
     query = (
         result.select("k", "left_id", "right_id", "text")

@@ -92,12 +92,12 @@ def test_a_store_that_cannot_be_opened_is_named_before_any_job(
         writer.option("skewless.store", "x")
 
 
-def written(folder: Path, part: int, rows: int = 150) -> None:
+def written(folder: Path, part: int, rows: int = 60) -> None:
     """One more file of each side."""
     rng = random.Random(part)
     for side in ("left", "right"):
         (folder / side).mkdir(parents=True, exist_ok=True)
-        start = datetime(2026, 1, 1) + timedelta(minutes=part)
+        start = datetime(2026, 1, 1) + timedelta(seconds=30 * part)
         table = pa.table({
             "k": pa.array([rng.choice([1, 1, rng.randrange(20)]) for _ in range(rows)], pa.int32()),
             f"{side}_id": pa.array(range(part * rows, part * rows + rows), pa.int32()),
@@ -115,9 +115,9 @@ ON l.k = r.k AND abs(epoch_us(l.at) - epoch_us(r.at)) <= 10000000
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1800)
 def test_checkpoint_and_output_on_s3(s3: S3Server, tmp_path: Path) -> None:
-    """A query that is started three times; jars are fetched the first time."""
+    """A query that is started twice, with rows that meet across; jars are fetched once."""
     prefix = s3.folder().root.replace("s3:", "s3a:").replace(" ", "-")
     given = {
         "input": str(tmp_path / "input"),
@@ -127,9 +127,8 @@ def test_checkpoint_and_output_on_s3(s3: S3Server, tmp_path: Path) -> None:
         "found": str(tmp_path / "found.json"),
     }
     cached = {"SKEWLESS_CACHE_DIR": str(tmp_path / "cache"), "PYSPARK_PYTHON": sys.executable}
-    for run in range(3):
-        for part in range(2):
-            written(tmp_path / "input", 2 * run + part)
+    for run in range(2):
+        written(tmp_path / "input", run)
         told = subprocess.run(
             [sys.executable, str(CHILD), json.dumps(given)],
             env=os.environ | cached,
@@ -142,7 +141,7 @@ def test_checkpoint_and_output_on_s3(s3: S3Server, tmp_path: Path) -> None:
         found = json.loads((tmp_path / "found.json").read_text())
         expected = duckdb.sql(ORACLE.format(tmp_path / "input")).fetchall()
         assert sorted(map(repr, found["rows"])) == sorted(repr(list(row)) for row in expected)
-        assert found["batches"] == list(range(2 * run + 2))
+        assert found["batches"] == list(range(run + 1))
     keys = s3.keys(prefix.removeprefix("s3a://bucket/"))
     parts = {part for key in keys for part in key.split("/")}
     assert {"text=a%2Fb", "text=a b", "text=100%25", "text=a%252Fb"} <= parts
