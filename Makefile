@@ -43,6 +43,7 @@ bench: setup ## measure everything; an hour and more
 	@$(PYTHON) -m benchmarks.hot_pairs
 	@$(PYTHON) -m benchmarks.state_growth
 	@$(PYTHON) -m benchmarks.balance
+	@$(PYTHON) -m benchmarks.long_window
 	@$(PYTHON) -m benchmarks.skew_on_spark
 	@$(PYTHON) -m benchmarks.grouping
 	@$(PYTHON) -m benchmarks.aggregate

@@ -40,11 +40,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _small_groups_are_for_all_instances() -> Iterator[None]:
-    """Rows are few here; compaction is to be shared as it is where they are many."""
-    from skewless.state import rewriting as compact
+    """Rows and segments are few here; compaction is to be shared, and to take several batches, and
+    commits are to refer to manifests, as it is where they are many."""
+    from skewless.state import compaction as compact
+    from skewless.state import segment_set
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compact, "PIECE_ROWS_MIN", 2)
+        patch.setattr(compact, "PORTION_ROWS", 10)
+        patch.setattr(segment_set, "MANIFEST_SEGMENTS", 3)
         yield
 
 

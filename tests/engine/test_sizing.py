@@ -12,6 +12,7 @@ from skewless.engine.sizing import PATIENCE, Sizing
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.balancing import Auto
 from skewless.placement.routing import Hash
+from skewless.state import compaction
 from skewless.state.commits import OperatorState
 from skewless.state.compaction import FAN_IN
 from skewless.state.segments import SegmentInfo
@@ -58,7 +59,8 @@ def test_the_cluster_is_followed() -> None:
     assert found == [8, 2, 16]
 
 
-def test_a_large_compaction_is_for_many() -> None:
+def test_a_large_compaction_is_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compaction, "PORTION_ROWS", 2_000_000)
     stored = SegmentInfo("s", "left", 100_000, 1, 0, 0, 1, 0, 0)
     many = tuple(replace(stored, name=f"s{i}", batch_id=i) for i in range(FAN_IN))
     assert Sizing().choose(ELASTIC, batch(10, many), 16) == 8

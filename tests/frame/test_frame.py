@@ -278,3 +278,5 @@ def test_damaged_state_is_refused(damage: str, kit: Kit, tmp_path: Path) -> None
     change(Path(frame.run.root) / segments[0])
     with pytest.raises(StateDamagedError, match=why):
         frame.restart(0)
+        for number in range(4, BATCHES):
+            frame.batch(number)

@@ -81,11 +81,19 @@ def empty(file: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", [truncate, empty, alter, Path.unlink])
-def test_damaged_segment(again: sk.Joined, tmp_path: Path, damage: Callable[[Path], None]) -> None:
+def test_damaged_segment(
+    spark: SparkSession, tmp_path: Path, damage: Callable[[Path], None]
+) -> None:
+    """That a file is missing is found at once; what is in it, by the first task that reads it."""
+    left, right = keyed_pair(tmp_path, batches=1)
+    joined = keyed_join(left.read(spark), right.read(spark))
+    run(joined, tmp_path)
     segment = some_segment(tmp_path)
     damage(segment)
-    with pytest.raises(StateDamagedError) as caught:
-        run(again, tmp_path)
+    left.add(*left.tables[:1])
+    with pytest.raises((StateDamagedError, StreamingQueryException)) as caught:
+        run(joined, tmp_path)
+    assert isinstance(caught.value, StateDamagedError) == (damage is Path.unlink)
     told = str(caught.value)
     assert str(segment) in told
     assert ("missing" if damage is Path.unlink else "truncated or altered") in told

@@ -23,6 +23,7 @@ from skewless.operators.pair import JoinSpec, OutputColumn
 from skewless.placement.routing import Broadcast, ContRand, Hash
 from skewless.state import compaction
 from skewless.state import rewriting as compact
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SEGMENTS, SegmentInfo
 from tests.driver import Batch, Driver, Setup, assert_right
 from tests.oracle import Question, answers, multiset, rows_of
@@ -36,7 +37,8 @@ def check_compacted(case: Case, setup: Setup, fan_in: int, piece: int) -> None:
         tempfile.TemporaryDirectory() as root,
         mock.patch.object(compaction, "FAN_IN", fan_in),
         mock.patch.object(compact, "SEGMENT_ROWS_MAX", piece),
-        mock.patch.object(compact, "PIECE_ROWS_MIN", piece),
+        mock.patch.object(compaction, "PIECE_ROWS_MIN", piece),
+        mock.patch.object(compaction, "PORTION_ROWS", 3 * piece),
     ):
         outcomes = Driver(root, case.spec, setup).run_all(case.batches)
     assert_right(outcomes, case.answers())
@@ -61,23 +63,32 @@ def test_matches_stay_the_same_at_length(case: Case, setup: Setup, fan_in: int, 
 
 
 @pytest.mark.parametrize("weight", ["rows", "bytes"])
-@given(st.lists(st.integers(0, 40), max_size=6), st.integers(1, 5), st.sampled_from([1, 10]))
+@given(st.lists(st.integers(0, 90), max_size=6), st.integers(1, 5), st.sampled_from([1, 10]))
 def test_groups_are_rewritten_once_by_as_many_as_they_need(
     weight: str, sizes: list[int], instances: int, least: int
 ) -> None:
-    empty = SegmentInfo("", "left", 0, 0, 0, 0, 0, 0, 0)
-    groups = [[replace(empty, name=f"{n}", **{weight: size})] for n, size in enumerate(sizes)]
-    found: dict[str, list[tuple[int, tuple[int, int]]]] = {group[0].name: [] for group in groups}
-    with mock.patch.object(compact, f"PIECE_{weight.upper()}_MIN", least):
-        for instance in range(instances):
-            for group, piece in compact.pieces_for(groups, (instance, instances)):
-                found[group[0].name].append((instance, piece))
-    for n, size in enumerate(sizes):
+    """Over as many batches as it takes, of which none has more to do than it should."""
+    empty = SegmentInfo("", "", 0, 0, 0, 0, 0, 0, 0)
+    sides = {f"{n}": size for n, size in enumerate(sizes)}
+    some = [replace(empty, name=side, side=side, **{weight: sides[side]}) for side in sides]
+    segments, done = SegmentSet(some), {side: [] for side in sides}
+    with (
+        mock.patch.object(compaction, "FAN_IN", 1),
+        mock.patch.object(compaction, f"PIECE_{weight.upper()}_MIN", least),
+        mock.patch.object(compaction, f"PORTION_{weight.upper()}", 4 * least),
+    ):
+        portions = compaction.choose_compactions(segments, instances)
+    assert len(portions) == len(sides)
+    by = [list(compact.pieces_for(portions, (i, instances))) for i in range(instances)]
+    for instance, pieces in enumerate(by):
+        for group, piece in pieces:
+            done[group[0].name].append((instance, piece))
+    for side, size in sides.items():
         pieces = min(instances, max(1, size // least))
-        assert sorted(piece for _, piece in found[f"{n}"]) == [(i, pieces) for i in range(pieces)]
-        assert len({instance for instance, _ in found[f"{n}"]}) == pieces
+        assert sorted(piece for _, piece in done[side]) == [(i, pieces) for i in range(pieces)]
+        assert len({instance for instance, _ in done[side]}) == pieces
     if instances > 1 and len(sizes) > 1 and max(sizes[:2]) < 2 * least:
-        assert found["0"][0][0] != found["1"][0][0], "small ones are for different instances"
+        assert done["0"][0][0] != done["1"][0][0], "small ones are for different instances"
 
 
 Bounds = tuple[int, int] | None

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from skewless.arrays.types import FAR_US, HASH_MAX, SIDES
 from skewless.errors import StateDamagedError, StateFormatError
+from skewless.state import cache as cache_module
 from skewless.state import segments
 from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder
@@ -213,13 +214,42 @@ def test_the_cache_forgets_the_least_recently_used(folder: Folder) -> None:
     assert cache.rows(folder, b, 0) is not kept[b.name]
 
 
+def test_what_a_batch_asks_for_stays_mapped_however_much_it_is(folder: Folder) -> None:
+    many, cache = [write(folder) for _ in range(5)], SegmentCache(most=2)
+    kept = [cache.rows(folder, s, 0, batch_id=7) for s in many]
+    again = [cache.rows(folder, s, 0, batch_id=8) for s in many]
+    assert all(a is b for a, b in zip(again, kept, strict=True))
+    cache.rows(folder, many[4], 0, batch_id=9)
+    cache.rows(folder, many[4], 0, batch_id=10)
+    assert cache.rows(folder, many[0], 0, batch_id=10) is not kept[0]
+    assert cache.rows(folder, many[4], 0, batch_id=10) is kept[4]
+
+
 def test_letting_go_concerns_one_folder_only(folder: Folder, tmp_path: Path) -> None:
     other = Folder(str(tmp_path / "other"))
     other.make(SEGMENTS)
     a, b, elsewhere = write(folder), write(folder), write(other)
     cache = SegmentCache()
-    kept = [cache.rows(f, s, 0) for f, s in ((folder, a), (folder, b), (other, elsewhere))]
-    cache.keep_only(folder, {a.name})
+    asked = ((folder, a, 4), (folder, b, 3), (other, elsewhere, 3))
+    kept = [cache.rows(f, s, 0, batch_id=batch_id) for f, s, batch_id in asked]
+    cache.let_go(folder, "", before_batch_id=4)
     assert cache.rows(folder, a, 0) is kept[0]
     assert cache.rows(folder, b, 0) is not kept[1]
     assert cache.rows(other, elsewhere, 0) is kept[2]
+
+
+def test_a_segment_is_verified_once_by_whoever_reads_it_first(folder: Folder) -> None:
+    segment, cache = write(folder), SegmentCache(most=1)
+    with mock.patch.object(cache_module, "verify_segment") as verify:
+        cache.rows(folder, segment, 0)
+        cache.rows(folder, write(folder), 0)
+        assert not verify.called
+        for _ in range(2):
+            cache.rows(folder, segment, 0, verify=True)
+            cache.rows(folder, write(folder), 0)
+        assert verify.call_count == 1
+        cache.rows(folder, segment, 0, scope="started again", verify=True)
+        assert verify.call_count == 2
+    damaged = replace(segment, crc32=segment.crc32 ^ 1)
+    with pytest.raises(StateDamagedError, match="was truncated or altered"):
+        cache.rows(folder, damaged, 0, scope="started once more", verify=True)

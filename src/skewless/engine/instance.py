@@ -56,6 +56,15 @@ class Clock:
         return round(spent * 1000, 3)
 
 
+@dataclass(frozen=True)
+class Start:
+    """One start of a query. What was stored up to `after_batch` was written before it: a task
+    checks such a file when it first reads it."""
+
+    id: str = ""
+    after_batch: int = -1
+
+
 @dataclass
 class Instance:
     """What work is done with, and where it notes down what it did: `load`, `detail`, `written`,
@@ -75,6 +84,7 @@ class Instance:
     reads: Mapping[str, Sequence[Range]] = field(default_factory=dict)
     lateness: list[dict[str, int]] = field(default_factory=list)
     bytes_out: int = 0
+    start: Start = Start()
 
     def note_late(self, times: Ints, floor_us: int) -> None:
         """Take note of those rows, by their times, that came too late."""
@@ -87,7 +97,14 @@ class Instance:
         layout = self.layouts[segment.side]
         wanted = self.reads.get(segment.side)
         return CACHE.rows(
-            self.folder, segment, layout.time_index, self.scope, layout.schema, wanted
+            self.folder,
+            segment,
+            layout.time_index,
+            self.scope,
+            layout.schema,
+            wanted,
+            batch_id=self.batch_id,
+            verify=0 <= segment.batch_id <= self.start.after_batch,
         )
 
     def write(self, side: str, rows: Rows, kind: str, level: int = 0) -> None:
@@ -118,6 +135,7 @@ class StepTask:
     batch_id: int
     report_folder: str
     hides_keys: bool = False
+    start: Start = Start()
 
     @property
     def root(self) -> str:
@@ -143,9 +161,17 @@ class StepTask:
         return report
 
     def _instance(self, number: int) -> Instance:
-        scope = f"{self.root}#{self.operator}"
+        scope = f"{self.root}#{self.operator}#{self.start.id}"
         step = self.step
-        return Instance(number, step.instances, self.batch_id, self.folder, scope, step.layouts)
+        return Instance(
+            number,
+            step.instances,
+            self.batch_id,
+            self.folder,
+            scope,
+            step.layouts,
+            start=self.start,
+        )
 
     def _work(self, instance: Instance) -> Generator[pa.RecordBatch, None, int]:
         """The rows of the work, and at the end how many there were."""
@@ -170,7 +196,7 @@ class StepTask:
             compacted = list(
                 rewrite(instance.folder, self.step.compaction, share, self.batch_id, instance.rows)
             )
-        CACHE.keep_only(instance.folder, {s.name for s in self.step.reads}, instance.scope)
+        CACHE.let_go(instance.folder, instance.scope, before_batch_id=self.batch_id - 1)
         lateness = put_together(instance.lateness)
         late = sum(lateness.values())
         load = replace(

@@ -7,9 +7,9 @@ import json
 import logging
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from skewless import failpoints
 from skewless.engine.ahead import FarAheadLog
@@ -18,7 +18,7 @@ from skewless.engine.counted import MaybeReport, WorkPrices
 from skewless.engine.exchange import Homes
 from skewless.engine.hosts import by_host
 from skewless.engine.idleness import idle_inputs, last_heard_us
-from skewless.engine.instance import StepTask
+from skewless.engine.instance import Start, StepTask
 from skewless.engine.loss import LossLog, put_together
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
 from skewless.engine.pipeline import IngestTask, Node, Pipeline
@@ -33,7 +33,10 @@ from skewless.state.epochs import OWNER, Ownership, claimed, epoch_of, own_folde
 from skewless.state.files import Folder
 from skewless.state.hiding import make_salt
 from skewless.state.history import HISTORY, write_report
+from skewless.state.janitor import Janitor
+from skewless.state.opening import read_manifests, refuse_missing, without_unfinished
 from skewless.state.output import check_confined
+from skewless.state.parallel import each
 from skewless.state.publish import (
     STAGED,
     is_shown,
@@ -44,7 +47,7 @@ from skewless.state.publish import (
 )
 from skewless.state.recovery import last_whole_batch, sparks_folder
 from skewless.state.rollback import refuse_if_unfinished
-from skewless.state.segments import SCRATCH, SEGMENTS, verify_segment
+from skewless.state.segments import SCRATCH, SEGMENTS
 
 log = logging.getLogger("skewless")
 
@@ -73,10 +76,13 @@ class Query:
         self.pipeline = pipeline
         self.ownership = ownership or Ownership(Folder.at(root))
         self.root = self.folder.root
+        self._fingerprint = pipeline.fingerprint()
         self._keep_commits, self._keep_history = max(keep_commits, 2), keep_history
         self._hides_keys = hide_keys
         self._commits = CommitLog(self.folder)
-        self._kept: dict[int, set[str]] = {}
+        self._kept: dict[int, Commit] = {}
+        self._start = Start()
+        self._janitor = Janitor(self.folder)
         self.last: Commit | None = None
         self._notes: Mapping[str, tuple[str, ...]] = {}  # what has changed, until it is reported
         self._is_recorded = True
@@ -106,12 +112,14 @@ class Query:
             self._commits.newest_epoch(), lambda: last_whole_batch(self.folder, self._commits)
         )
         ids = self._commits.batch_ids()
-        self._kept = {i: self._commits.read(i).files for i in ids}
-        taken = take_over(self.folder, self.pipeline, self._commits.latest())
+        self._kept = dict(zip(ids, each(self.folder, self._commits.read, ids), strict=True))
+        read_manifests(self.folder, self._kept.values())
+        taken = take_over(self.folder, self.pipeline, self._kept[ids[-1]] if ids else None)
         self.last, self._notes, self._is_recorded = taken.last, taken.notes, taken.is_recorded
         if self.last is not None:
-            with ThreadPoolExecutor() as pool:
-                list(pool.map(lambda s: verify_segment(self.folder, s), self.last.segments))
+            self._start = Start(uuid.uuid4().hex, self.last.batch_id)
+            self.last = without_unfinished(self.last)
+            refuse_missing(self.folder, self.last, self._janitor.found([SEGMENTS]))
             check_confined(self.folder, self.last)
             if not is_shown(self.folder, self.last):
                 publish(self.folder, self.last)
@@ -141,26 +149,28 @@ class Query:
     def _state(self, node: Node) -> OperatorState | None:
         return None if self.last is None else self.last.operators[node.name]
 
-    def _sweep(self) -> None:
-        """Remove what no commit refers to: left over from crashes and repeated tasks. Between two
-        batches nobody of this epoch writes; what later ones write is theirs."""
-        referred = set().union(*self._kept.values()) if self._kept else set()
-        for durable in DURABLE:
-            self._remove(durable, referred)
+    def _referred(self) -> Callable[[], set[str]]:
+        """All files that the commits of now refer to, when asked."""
+        commits = tuple(self._kept.values())
+        return lambda: set().union(*(commit.files for commit in commits))
 
-    def _remove(self, place: str, but: Iterable[str] = ()) -> None:
-        for name in self.folder.list(place):
-            if epoch_of(name) <= self.epoch and f"{place}/{name}" not in but:
-                self.folder.delete(f"{place}/{name}")
+    def _is_mine(self, name: str) -> bool:
+        """Whether nobody after this epoch has written a file: what later ones write is theirs."""
+        return epoch_of(name) <= self.epoch
+
+    def _remove(self, places: Iterable[str], but: Iterable[str] = ()) -> None:
+        """Remove what is in some places: left over from crashes and repeated tasks. Between two
+        batches nobody of this epoch writes."""
+        self._janitor.delete(set(self._janitor.found(places, self._is_mine)).difference(but))
 
     def clean_up_orphans(self) -> None:
         """Remove what was written for nothing: by a process that is gone, or for a batch that was
         committed before."""
         self._commits.sweep(self.epoch)
-        self._sweep()
+        self._remove(DURABLE, but=self._referred()())
+        self._remove(TRANSIENT)
         former = [replace(self.folder, epoch=e) for e in claimed(self.folder) if e <= self.epoch]
         for transient in TRANSIENT:
-            self._remove(transient)
             for folder in former:
                 self.folder.delete_folder(own_folder(folder, transient))
         self.folder.make(own_folder(self.folder, STAGED))
@@ -247,19 +257,22 @@ class Query:
         reports = f"{own_folder(self.folder, REPORTS)}/{batch_id:012d}-{uuid.uuid4().hex}"
         if step.emits:
             self.folder.make(reports)
-        return StepTask(step, self.folder, node.name, batch_id, reports, self._hides_keys)
+        return StepTask(
+            step, self.folder, node.name, batch_id, reports, self._hides_keys, self._start
+        )
 
     def reports(self, task: StepTask) -> list[InstanceReport | None]:
         """What each instance has reported of a step that emits. A sink may have read only some of
         the rows, or none: then some have reported nothing."""
-        found: list[InstanceReport | None] = []
-        for instance in range(task.step.instances):
+
+        def report(instance: int) -> InstanceReport | None:
             try:
                 data = json.loads(self.folder.read(f"{task.report_folder}/{instance}.json"))
-                found.append(InstanceReport.from_json(data))
             except FileNotFoundError:
-                found.append(None)
-        return found
+                return None
+            return InstanceReport.from_json(data)
+
+        return each(self.folder, report, range(task.step.instances))
 
     def priced(self, task: StepTask, reports: Sequence[MaybeReport]) -> list[MaybeReport]:
         """The reports of a step, with what the counted work comes to."""
@@ -285,29 +298,29 @@ class Query:
             name: OperatorState(
                 batch.next_watermark_us,
                 batch.state.time_max_us,
-                outcomes[name].segments,
+                outcomes[name].segments.sealed(self.folder),
                 outcomes[name].blobs,
                 outcomes[name].facts,
                 batch.state.heard_us,
             )
             for name, batch in batches.items()
         }
-        facts = self.pipeline.fingerprint()
-        commit = Commit(batch_id, states, self._made_durable(moves), facts, self.epoch)
+        commit = Commit(batch_id, states, self._made_durable(moves), self._fingerprint, self.epoch)
         report = self._report(commit, batches, outcomes, phases_ms or {})
         self.ownership.check()
         write_report(self.folder, batch_id, report.to_json())
         failpoints.hit("history.written", self.root, batch_id)
         self._commits.write(commit)
         self.ownership.check()
+        new = commit.files_beyond(self.last)
         self.last, self._notes = commit, {}
-        self._kept[batch_id] = commit.files
+        self._kept[batch_id] = commit
         if not self._is_recorded:
             record(self.folder, commit)
             self._is_recorded = True
         publish(self.folder, commit)
         note_shown(self.folder, commit)
-        self._clean_up(batch_id, _files_of(batches.values()))
+        self._clean_up(batch_id, set(_files_of(batches.values())) - new)
         failpoints.hit("cleanup.done", self.root, batch_id)
         self._losses.watch(report)
         return report
@@ -341,21 +354,21 @@ class Query:
         }
         return BatchReport.of(commit.batch_id, reports, streams, phases_ms)
 
-    def _clean_up(self, batch_id: int, written: Iterable[str]) -> None:
-        """Delete what no kept commit refers to any more, of what the batch has `written` too.
-        Failing to is no reason to stop."""
+    def _clean_up(self, batch_id: int, unused: set[str]) -> None:
+        """Delete what no kept commit refers to any more, and what the batch has written that is
+        `unused`. Failing to is no reason to stop."""
         try:
-            for old in sorted(self._kept)[: -self._keep_commits]:
+            ids = sorted(self._kept)
+            for old, later in pairwise(ids[: 1 - self._keep_commits]):
                 self._commits.delete(old)
-                gone = self._kept.pop(old)
-                for name in gone - set().union(*self._kept.values()):
-                    self.folder.delete(name)
-            for name in set(written) - self._kept[batch_id]:
-                self.folder.delete(name)
+                # A file that a commit does not refer to any more does not come back.
+                unused |= self._kept.pop(old).files_beyond(self._kept[later])
+            self._janitor.delete(unused)
             for own in (own_folder(self.folder, REPORTS), staging_folder(self.folder, batch_id)):
                 self.folder.delete_folder(own)
+            self._janitor.end_sweep(self._referred())
             if batch_id % SWEEP_EVERY == SWEEP_EVERY - 1:
-                self._sweep()
+                self._janitor.begin_sweep(DURABLE, self._is_mine)
             if batch_id >= self._keep_history:
                 self.folder.delete(f"{HISTORY}/{batch_id - self._keep_history:012d}.json")
         except OSError as error:
@@ -407,8 +420,8 @@ def _operator_report(
         dropped={cause: count for cause, count in dropped.items() if count},
         lateness=_lateness(node, batch),
         counters={"matches": emitted} | dict(outcome.counters),
-        state_rows=sum(s.rows for s in outcome.segments),
-        state_bytes=sum(s.bytes for s in outcome.segments),
+        state_rows=outcome.segments.rows,
+        state_bytes=outcome.segments.bytes,
         segments=len(outcome.segments),
         watermark_us=known(batch.watermark_us),
         instances=outcome.loads,

@@ -25,6 +25,7 @@ from skewless.state.compaction import choose_compactions
 from skewless.state.files import Folder
 from skewless.state.parts import is_far
 from skewless.state.rewriting import Compaction, Layout, Merge, Shares
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo, write_segment
 
 if TYPE_CHECKING:
@@ -143,16 +144,15 @@ class Step:
     """A part of a batch that instances work on side by side.
 
     `work` is sent to every instance and gives its rows. They are the operator's results if the step
-    `emits`; else it gives none. What it notes down comes back as a report. `reads` are the
-    segments it may look into. A step that `must_finish` leaves something for later batches: every
-    instance has to work, even if the sink does not read all of the rows.
+    `emits`; else it gives none. What it notes down comes back as a report. A step that
+    `must_finish` leaves something for later batches: every instance has to work, even if the sink
+    does not read all of the rows.
     """
 
     name: str
     instances: int
     work: Work
     emits: bool
-    reads: tuple[SegmentInfo, ...] = ()
     layouts: Mapping[str, Layout] = field(default_factory=dict)
     compaction: Compaction | None = None
     must_finish: bool = False
@@ -203,31 +203,36 @@ class Batch:
             for run in arrival.runs
         )
 
+    def in_time(self) -> list[SegmentInfo]:
+        """New rows as segments, but for those in which all came too late."""
+        new = (run.segment for run in self.new_runs())
+        return [s for s in new if s.time_max_us >= s.floor_us]
+
     def compaction(
         self,
+        instances: int,
         layouts: Mapping[str, Layout],
         keep_after_us: Mapping[str, int],
-        segments: Sequence[SegmentInfo] | None = None,
+        segments: SegmentSet | None = None,
         merge: Merge | None = None,
         shares: Callable[[], Shares] | None = None,
     ) -> Compaction | None:
-        """The segments that are due to be put together, if any. Where fetching costs, every
-        instance does so with its own of the `shares`, if it is said what they are."""
-        groups = choose_compactions(list(self.state.segments if segments is None else segments))
-        if not groups:
-            return None
+        """The segments that are due to be put together by so many instances, if any. Where fetching
+        costs, every instance does so with its own of the `shares`, if it is said what they are."""
         own = shares() if shares is not None and is_far(self.folder) else None
-        return Compaction(groups, layouts, keep_after_us, merge, own)
+        old = self.state.segments if segments is None else segments
+        portions = choose_compactions(old, instances, at_once=own is not None)
+        return Compaction(portions, layouts, keep_after_us, merge, own) if portions else None
 
-    def old_after(self, old: Sequence[SegmentInfo]) -> list[SegmentInfo]:
-        """Segments of earlier batches after the compactions of this one. A compaction counts only
-        if every instance has done its share."""
-        alive = list(old)
+    def old_after(self, old: SegmentSet) -> SegmentSet:
+        """Segments of earlier batches after the compactions of this one. What a batch does of one
+        counts only if every instance has done its share."""
         for step, reports in zip(self.steps, self.reports, strict=True):
             if step.compaction is not None and None not in reports:
-                alive = [s for s in alive if s.name not in step.compaction.replaced]
-                alive += [s for r in reports if r is not None for s in r.compacted]
-        return alive
+                written = [s for r in reports if r is not None for s in r.compacted]
+                for portion in step.compaction.portions:
+                    old = old.advanced(portion.after(written), self.batch_id)
+        return old
 
     def written(self) -> list[SegmentInfo]:
         """What the instances have made in all steps, besides compactions."""
@@ -238,7 +243,7 @@ class Batch:
 class Outcome:
     """What a batch of an operator came to: its state from now on, and its figures."""
 
-    segments: tuple[SegmentInfo, ...] = ()
+    segments: SegmentSet = field(default_factory=SegmentSet)
     blobs: tuple[BlobInfo, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     loads: tuple[InstanceLoad, ...] = ()

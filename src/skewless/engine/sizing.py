@@ -10,8 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from skewless.state.compaction import choose_compactions
-from skewless.state.rewriting import PIECE_ROWS_MIN
+from skewless.state.compaction import PIECE_ROWS_MIN, choose_compactions
 
 if TYPE_CHECKING:
     from skewless.engine.operator import Batch, Operator
@@ -67,8 +66,8 @@ class Sizing:
         else:
             work_ms = rows * self.row_ms
             needed, why = int(work_ms // TASK_MS) + 1, f"{rows:,} rows, about {work_ms:,.0f} ms"
-        groups = choose_compactions(list(batch.state.segments))
-        rewritten = max((sum(s.rows for s in group) for group in groups), default=0)
+        portions = choose_compactions(batch.state.segments, 1)
+        rewritten = max((portion.rows for portion in portions), default=0)
         if rewritten // PIECE_ROWS_MIN > needed:
             return rewritten // PIECE_ROWS_MIN, f"{rewritten:,} stored rows to rewrite"
         return max(needed, 1), why

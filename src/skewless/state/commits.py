@@ -11,7 +11,7 @@ import json
 import re
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from skewless import failpoints
@@ -19,6 +19,8 @@ from skewless.errors import StateDamagedError, StateFormatError
 from skewless.state.blobs import BlobInfo
 from skewless.state.epochs import counted
 from skewless.state.files import Folder
+from skewless.state.names import is_confined
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo
 
 FORMAT = 2
@@ -53,24 +55,46 @@ class OperatorState:
 
     watermark_us: int
     time_max_us: Mapping[str, int | None]
-    segments: tuple[SegmentInfo, ...] = ()
+    segments: SegmentSet = field(default_factory=SegmentSet)
     blobs: tuple[BlobInfo, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     heard_us: Mapping[str, int] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "segments", SegmentSet.of(self.segments))
+
     @property
     def files(self) -> set[str]:
-        return {s.name for s in self.segments} | {b.name for b in self.blobs}
+        return self.segments.files | {b.name for b in self.blobs}
+
+    def files_beyond(self, other: OperatorState | None) -> set[str]:
+        """The files that must live for this state, but not for another."""
+        if other is None:
+            return self.files
+        blobs = {b.name for b in self.blobs} - {b.name for b in other.blobs}
+        return self.segments.files_beyond(other.segments) | blobs
+
+    @property
+    def names(self) -> set[str]:
+        """The files that are named here, and not only in a manifest."""
+        segments = {s.name for s in self.segments.loose}
+        segments |= {m.blob.name for m in self.segments.manifests}
+        return segments | {b.name for b in self.blobs}
 
     @staticmethod
-    def from_json(data: dict[str, Any]) -> OperatorState:
+    def from_json(folder: Folder, data: dict[str, Any]) -> OperatorState:
         return OperatorState(
-            **data
-            | {
-                "segments": tuple(SegmentInfo.from_json(s) for s in data["segments"]),
-                "blobs": tuple(BlobInfo(**b) for b in data["blobs"]),
-            }
+            data["watermark_us"],
+            data["time_max_us"],
+            SegmentSet.from_json(folder, data),
+            tuple(BlobInfo(**b) for b in data["blobs"]),
+            data["facts"],
+            data.get("heard_us", {}),
         )
+
+    def to_json(self) -> dict[str, Any]:
+        blobs = [vars(blob) for blob in self.blobs]
+        return vars(self) | self.segments.to_json() | {"blobs": blobs}
 
 
 @dataclass(frozen=True)
@@ -93,15 +117,25 @@ class Commit:
         """The files that must live as long as this commit."""
         return set().union(*(state.files for state in self.operators.values()))
 
+    def files_beyond(self, other: Commit | None) -> set[str]:
+        """The files that must live as long as this commit, but not for another."""
+        others = {} if other is None else other.operators
+        mine = (state.files_beyond(others.get(name)) for name, state in self.operators.items())
+        return set().union(*mine)
+
     @property
     def segments(self) -> list[SegmentInfo]:
         return [s for state in self.operators.values() for s in state.segments]
 
+    def to_json(self) -> dict[str, Any]:
+        operators = {name: state.to_json() for name, state in self.operators.items()}
+        return vars(self) | {"operators": operators}
+
     @staticmethod
-    def from_json(data: dict[str, Any]) -> Commit:
+    def from_json(folder: Folder, data: dict[str, Any]) -> Commit:
         return Commit(
             data["batch_id"],
-            {name: OperatorState.from_json(s) for name, s in data["operators"].items()},
+            {name: OperatorState.from_json(folder, s) for name, s in data["operators"].items()},
             tuple(Move(*move) for move in data["publish"]),
             data.get("query", {}),
             data.get("epoch", 0),
@@ -176,8 +210,9 @@ class CommitLog:
 
     def read(self, batch_id: int) -> Commit:
         name = self._name_of(batch_id)
-        commit = Commit.from_json(read_checked(self._folder, name))
-        names = commit.files.union(move.staged for move in commit.publish)
+        commit = Commit.from_json(self._folder, read_checked(self._folder, name))
+        names = set().union(*(state.names for state in commit.operators.values()))
+        names = names.union(move.staged for move in commit.publish)
         outside = [name for name in names if not is_confined(name)]
         if outside:
             raise StateDamagedError(
@@ -193,7 +228,8 @@ class CommitLog:
 
     def write(self, commit: Commit) -> None:
         failpoints.hit("commit.begun", self._folder.root, commit.batch_id)
-        write_checked(self._folder, _name(commit.batch_id, commit.epoch), asdict(commit))
+        name = _name(commit.batch_id, commit.epoch)
+        write_checked(self._folder, name, commit.to_json())
         self._epochs[commit.batch_id] = commit.epoch
         failpoints.hit("commit.written", self._folder.root, commit.batch_id)
 
@@ -208,12 +244,6 @@ class CommitLog:
         for batch_id, of in found:
             if of < epoch and (batch_id, of) not in counts:
                 self._folder.delete(_name(batch_id, of))
-
-
-def is_confined(name: str) -> bool:
-    """Whether a name stays within the folder that it is relative to."""
-    parts = name.split("/")
-    return bool(name) and not name.startswith("/") and ".." not in parts and ":" not in parts[0]
 
 
 def claim(folder: Folder, facts: Mapping[str, str]) -> None:

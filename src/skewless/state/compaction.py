@@ -3,39 +3,98 @@
 Fresh segments are level 0. When a side has `FAN_IN` generations of a level, their rows are written
 anew by the instances, as one generation of the next level. A row is rewritten once per
 level, and the number of generations grows with the logarithm of the state.
+
+However much that is, no batch has to wait for it: a large group is written in portions, one a
+batch. It may take as many batches as it took to fill the group, so that a batch rewrites
+no more rows of a level than it brings, or `PORTION_ROWS` per instance.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
+from skewless.state.segment_set import Rewriting, SegmentSet
 from skewless.state.segments import SegmentInfo
 
 FAN_IN = 8
-GENERATION_ROWS_MAX = 16_000_000  # larger ones stay: rewriting them would stall a batch
+PORTION_ROWS, PORTION_BYTES = 2_000_000, 256 << 20  # per instance and batch
+# A generation in small pieces costs every later batch more, as each is looked into.
+PIECE_ROWS_MIN, PIECE_BYTES_MIN = 100_000, 16 << 20
+GENERATIONS_MAX = 16  # that are put together at once, if they had to wait
+GROUP_SEGMENTS_MAX = 4096  # tasks are told of all of them
 
 
-def choose_compactions(segments: list[SegmentInfo]) -> tuple[tuple[SegmentInfo, ...], ...]:
-    """Groups of segments to be rewritten in the next batch, at most one per side: the lowest level
-    that is due, so that a batch is never burdened with two."""
-    sides = sorted({segment.side for segment in segments})
-    return tuple(group for side in sides if (group := _due(segments, side)))
+@dataclass(frozen=True)
+class Portion:
+    """What a batch is to do of a rewriting, and the segments that are put together."""
+
+    rewriting: Rewriting
+    segments: tuple[SegmentInfo, ...]
+
+    @property
+    def pieces(self) -> range:
+        done = self.rewriting.done
+        return range(done, min(done + self.rewriting.at_a_time, self.rewriting.pieces))
+
+    @property
+    def rows(self) -> int:
+        """About how many rows that is."""
+        return sum(s.rows for s in self.segments) * len(self.pieces) // self.rewriting.pieces
+
+    def after(self, written: Sequence[SegmentInfo]) -> Rewriting:
+        """The rewriting when this is done."""
+        before = self.rewriting
+        mine = [s for s in written if (s.side, s.level) == (before.side, before.level + 1)]
+        return replace(before, done=self.pieces.stop, written=before.written.added(mine))
 
 
-def _due(segments: list[SegmentInfo], side: str) -> tuple[SegmentInfo, ...]:
-    generations: dict[int, dict[int, list[SegmentInfo]]] = defaultdict(lambda: defaultdict(list))
-    for segment in segments:
-        if segment.side == side:
-            generations[segment.level][segment.batch_id].append(segment)
-    for level in sorted(generations):
-        small = [
-            members
-            for members in generations[level].values()
-            if sum(s.rows for s in members) * FAN_IN <= GENERATION_ROWS_MAX
-        ]
-        if len(small) >= FAN_IN:
-            return tuple(segment for members in small for segment in members)
-    return ()
+def choose_compactions(
+    segments: SegmentSet, instances: int, *, at_once: bool = False
+) -> tuple[Portion, ...]:
+    """What the next batch is to rewrite: what is under way is gone on with. Of what is due at
+    several levels of a side, the lowest begins, so that a batch is seldom burdened with two. What
+    has to be done `at_once`, as who works on what may change, stays if it is too much for that."""
+    under_way = {r.key: r for r in segments.under_way}
+    found = [
+        Portion(r, tuple(segments.of_generations(r.side, r.level, r.batch_ids)))
+        for r in under_way.values()
+    ]
+    begun: set[str] = set()
+    for (side, level), most in sorted(segments.levels().items()):
+        if (side, level) not in under_way and side not in begun and most >= FAN_IN:
+            portion = _begun(segments, side, level, instances, at_once=at_once)
+            if portion is not None:
+                found.append(portion)
+                begun.add(side)
+    return tuple(found)
+
+
+def _begun(
+    segments: SegmentSet, side: str, level: int, instances: int, *, at_once: bool
+) -> Portion | None:
+    """The first portion of the oldest generations of a level, if they are enough."""
+    batch_ids = tuple(segments.generations(side, level, GENERATIONS_MAX))
+    if len(batch_ids) < FAN_IN:
+        return None
+    group = tuple(segments.of_generations(side, level, batch_ids))
+    if len(group) > GROUP_SEGMENTS_MAX:
+        batch_ids = batch_ids[:FAN_IN]
+        group = tuple(segments.of_generations(side, level, batch_ids))
+        if len(group) > GROUP_SEGMENTS_MAX:
+            return None
+    rows, size = sum(s.rows for s in group), sum(s.bytes for s in group)
+    needed = -(-max(rows / PORTION_ROWS, size / PORTION_BYTES) // instances)
+    portions = int(min(max(needed, 1), FAN_IN ** (level + 1)))
+    if at_once:
+        if portions > FAN_IN:
+            return None
+        portions = 1
+    wanted = max(1, rows // portions // PIECE_ROWS_MIN, size // portions // PIECE_BYTES_MIN)
+    at_a_time = min(instances, wanted)
+    return Portion(
+        Rewriting(side, level, batch_ids, portions * at_a_time, at_a_time, 0, SegmentSet()), group
+    )
 
 
 def expired(segment: SegmentInfo, keep_after_us: int) -> bool:

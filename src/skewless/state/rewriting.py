@@ -12,12 +12,11 @@ import pyarrow as pa
 from skewless import failpoints
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, frozen
+from skewless.state.compaction import Portion
 from skewless.state.files import Folder
 from skewless.state.parts import Range
 from skewless.state.segments import Rows, SegmentInfo, write_segment
 
-# A generation in small pieces costs every later batch more, as each is looked into.
-PIECE_ROWS_MIN, PIECE_BYTES_MIN = 100_000, 16 << 20
 SEGMENT_ROWS_MAX = 8_000_000  # keeps a column of strings below Arrow's 2 GiB
 
 
@@ -58,26 +57,23 @@ Shares = tuple[tuple[Share, ...], ...]  # of every instance
 
 @dataclass(frozen=True)
 class Compaction:
-    """Groups of segments that are to be one each. Rows before `keep_after_us` of their side are
-    left out. `merge` puts rows together; by default they are laid in order, none is lost. With
-    `shares`, every instance rewrites what it works on: `shares[i]` is that of instance i."""
+    """Groups of segments that are to be one each, and what a batch is to do of it. Rows before
+    `keep_after_us` of their side are left out. `merge` puts rows together; by default they are laid
+    in order, none is lost. With `shares`, every instance rewrites what it works on, at once:
+    `shares[i]` is that of instance i."""
 
-    groups: tuple[tuple[SegmentInfo, ...], ...]
+    portions: tuple[Portion, ...]
     layouts: Mapping[str, Layout]
     keep_after_us: Mapping[str, int]
     merge: Merge | None = None
     shares: Shares | None = None
-
-    @property
-    def replaced(self) -> set[str]:
-        return {s.name for group in self.groups for s in group}
 
     def reads(self, instance: int) -> dict[str, list[Range]]:
         """The ranges of hashes that an instance has to read of every side; none said: of all."""
         if self.shares is None:
             return {}
         ranges = [(share.hash_min, share.hash_max) for share in self.shares[instance]]
-        return {group[0].side: ranges for group in self.groups}
+        return {portion.rewriting.side: ranges for portion in self.portions}
 
 
 Reader = Callable[[SegmentInfo], Rows]
@@ -109,17 +105,15 @@ def rewrite(
 
 
 def pieces_for(
-    groups: Sequence[Sequence[SegmentInfo]], share: tuple[int, int]
+    portions: Sequence[Portion], share: tuple[int, int]
 ) -> Iterator[tuple[Sequence[SegmentInfo], tuple[int, int]]]:
-    """The groups that an instance takes part in rewriting, and which piece of how many is its own:
-    large groups are for all instances, small ones for few, each for others."""
+    """The groups that an instance takes part in rewriting, and which pieces of how many are its
+    own: those of a large group are for all instances, those of small ones each for others."""
     instance, instances = share
-    for number, group in enumerate(groups):
-        rows, size = sum(s.rows for s in group), sum(s.bytes for s in group)
-        pieces = min(instances, max(1, rows // PIECE_ROWS_MIN, size // PIECE_BYTES_MIN))
-        piece = (instance - number) % instances
-        if piece < pieces:
-            yield group, (piece, pieces)
+    for number, portion in enumerate(portions):
+        for piece in portion.pieces:
+            if (piece + number) % instances == instance:
+                yield portion.segments, (piece, portion.rewriting.pieces)
 
 
 Source = tuple[SegmentInfo, Rows]
@@ -130,11 +124,11 @@ def _to_rewrite(
 ) -> Iterator[tuple[Sequence[SegmentInfo], list[Source]]]:
     """What an instance has to rewrite: of every group, which rows of which segments."""
     if compaction.shares is not None:
-        for group in compaction.groups:
+        for group in (portion.segments for portion in compaction.portions):
             mine = compaction.shares[share[0]]
             yield group, [(s, of.of(rows)) for s in group for rows in [read(s)] for of in mine]
         return
-    for some, piece_of in pieces_for(compaction.groups, share):
+    for some, piece_of in pieces_for(compaction.portions, share):
         sources = [read(segment) for segment in some]
         parts = zip(some, sources, shares_of(sources, *piece_of), strict=True)
         yield some, [(segment, rows.slice(*ends)) for segment, rows, ends in parts]

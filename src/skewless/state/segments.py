@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -78,7 +78,7 @@ class SegmentInfo:
         return SegmentInfo(**data | {"parts": tuple(Part(*part) for part in data["parts"])})
 
     def to_json(self) -> dict[str, Any]:
-        plain = asdict(self)
+        plain = dict(vars(self))
         if not self.parts:
             del plain["parts"], plain["schema_crc32"]
         return plain
@@ -234,7 +234,7 @@ def read_segment(
     folder: Folder, segment: SegmentInfo, time_index: int | None, schema: pa.Schema | None = None
 ) -> Rows:
     """The rows of a segment, mapped into memory. A file of the wrong size is refused here; its
-    content is checked by `verify_segments` when a query starts, and when it is fetched. With a
+    content is checked by whoever reads it first after a start, and when it is fetched. With a
     `schema`, columns are looked up by name: the query may have had others when the rows were
     stored."""
     with pa.ipc.open_file(_mapped(folder, segment)) as reader:

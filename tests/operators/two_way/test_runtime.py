@@ -335,7 +335,8 @@ def test_a_checkpoint_ahead_of_its_state_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["truncate", "alter", "delete"])
-def test_a_damaged_segment_is_found_on_opening(tmp_path: Path, damage: str) -> None:
+def test_a_damaged_segment_is_found_before_it_is_used(tmp_path: Path, damage: str) -> None:
+    """One that is missing on opening; what is in the others when they are first read."""
     driver = Driver(tmp_path, a_spec())
     driver.run(0, batch([1], [1]))
     name = driver.query.last.segments[0].name
@@ -349,7 +350,10 @@ def test_a_damaged_segment_is_found_on_opening(tmp_path: Path, damage: str) -> N
         path.write_bytes(content[:-9] if damage == "truncate" else flipped)
     with pytest.raises(StateDamagedError, match=name) as refusal:
         driver.reopen()
+        assert damage != "delete"
+        driver.run(1, batch([1], [1]))
     assert "restore the checkpoint" in str(refusal.value)
+    assert driver.query.last is None or driver.query.last.batch_id == 0
 
 
 def test_a_segment_that_vanishes_while_the_query_runs_is_told(tmp_path: Path) -> None:

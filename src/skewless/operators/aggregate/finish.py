@@ -17,6 +17,7 @@ from skewless.operators.aggregate.accumulate import merge_partials, positions_in
 from skewless.operators.aggregate.spec import PARTIALS, AggregateSpec
 from skewless.operators.groups import by_changes
 from skewless.placement.units import slot_bounds
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 
 RESULT_ROWS = 65_536
@@ -28,7 +29,7 @@ class FinishWork:
     every group that `new` has a part of."""
 
     spec: AggregateSpec
-    old: tuple[SegmentInfo, ...]
+    old: SegmentSet
     new: tuple[SegmentInfo, ...]
     after_us: int
     closed_to_us: int

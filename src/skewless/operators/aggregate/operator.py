@@ -97,9 +97,9 @@ class AggregateCoordinator(Coordinator):
             instances=batch.instances,
             work=AccumulateWork(self._spec, self._shares(batch), closed_to_us),
             emits=False,
-            reads=batch.state.segments,
             layouts=layouts,
             compaction=batch.compaction(
+                batch.instances,
                 layouts,
                 {PARTIALS: closed_to_us + 1},
                 merge=partial(merge_partials, self._spec),
@@ -118,7 +118,7 @@ class AggregateCoordinator(Coordinator):
         return put_together(shares, batch.instances)
 
     def next(self, batch: Batch) -> Step | None:
-        old, new = tuple(batch.old_after(batch.state.segments)), tuple(batch.written())
+        old, new = batch.old_after(batch.state.segments), tuple(batch.written())
         closed_to_us, touched = self._closed_after(batch), self._operator.mode == "update"
         is_due = new if touched else any(s.time_min_us <= closed_to_us for s in (*old, *new))
         if not is_due:
@@ -130,16 +130,15 @@ class AggregateCoordinator(Coordinator):
                 self._spec, old, new, self._closed_before(batch), closed_to_us, touched
             ),
             emits=True,
-            reads=(*old, *new),
             layouts=self._spec.layouts(),
         )
 
     def conclude(self, batch: Batch) -> Outcome:
-        alive = [*batch.old_after(batch.state.segments), *batch.written()]
+        alive = batch.old_after(batch.state.segments).added(batch.written())
         closed_to_us = self._closed_after(batch)
         loads = tuple(report.load for report in batch.received(0))
         return Outcome(
-            segments=tuple(s for s in alive if s.time_max_us > closed_to_us),
+            segments=alive.kept({PARTIALS: closed_to_us + 1}),
             blobs=self._groupers(batch),
             facts=facts_of(self._operator.grouping, self._parts_next(batch)),
             loads=loads,

@@ -35,7 +35,6 @@ from skewless.operators.groups import hash_groups, share_hashes
 from skewless.operators.ingesting import heavy_keys_of, in_pieces, usable_rows
 from skewless.operators.shares import equal_shares
 from skewless.state.commits import OperatorState
-from skewless.state.compaction import expired
 from skewless.state.files import Folder
 from skewless.state.rewriting import Layout
 from skewless.state.segments import Rows, times_of
@@ -173,9 +172,9 @@ class DeduplicateCoordinator(Coordinator):
             work=DeduplicateWork(spec.side, spec.within_us, batch.watermark_us, until,
                                  new, old, collides),
             emits=True,
-            reads=(*old, *new),
             layouts=layouts,
             compaction=batch.compaction(
+                batch.instances,
                 layouts,
                 self._keep_after_us(batch.watermark_us),
                 shares=partial(equal_shares, batch.instances),
@@ -185,11 +184,11 @@ class DeduplicateCoordinator(Coordinator):
 
     def conclude(self, batch: Batch) -> Outcome:
         new = [run.segment for run in batch.new_runs()]
-        alive = [*batch.old_after(batch.state.segments), *new, *batch.written()]
+        alive = batch.old_after(batch.state.segments).added((*new, *batch.written()))
         keep_after_us = self._keep_after_us(batch.next_watermark_us)
         reports = batch.received()
         return Outcome(
-            segments=tuple(s for s in alive if not expired(s, keep_after_us[s.side])),
+            segments=alive.kept(keep_after_us),
             facts={"collides": any(report.detail["collides"] for report in reports)},
             loads=tuple(report.load for report in reports),
         )

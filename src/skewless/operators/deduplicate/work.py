@@ -15,6 +15,7 @@ from skewless.engine.instance import Instance
 from skewless.engine.report import InstanceLoad
 from skewless.operators.groups import number_keys
 from skewless.placement.units import slot_bounds
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 
 KEPT, PENDING = "kept", "input"  # what was emitted and is remembered; what is yet to be decided
@@ -30,7 +31,7 @@ class DeduplicateWork:
     watermark_us: int
     until_us: int
     new: tuple[SegmentInfo, ...]
-    old: tuple[SegmentInfo, ...]
+    old: SegmentSet
     collides: bool
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:

@@ -7,10 +7,10 @@ from typing import Any
 
 from skewless.engine.operator import Batch
 from skewless.operators.three_way.flat import FlatWork
-from skewless.operators.three_way.layout import keep_after_us
+from skewless.operators.three_way.layout import keep_after_us, layouts
 from skewless.operators.three_way.materialization import MaterializationPolicy
 from skewless.operators.three_way.materialized import MaterializedWork, OldPairsWork
-from skewless.operators.three_way.packs import PACKS, kind_of_side
+from skewless.operators.three_way.packs import kind_of_side, kinds_of
 from skewless.operators.three_way.reader import BatchSegments
 from skewless.operators.three_way.routes import RouteChooser
 from skewless.operators.three_way.spec import NAMES, ThreeSpec
@@ -19,7 +19,7 @@ from skewless.operators.three_way.tally import hops_in
 from skewless.operators.three_way.work import ThreeWork
 from skewless.placement.figures import Decision
 from skewless.state.commits import OperatorState
-from skewless.state.segments import SegmentInfo
+from skewless.state.segment_set import SegmentSet
 
 SETTLED_AFTER = 20  # batches, for bounds so long that the state never fills
 
@@ -48,9 +48,10 @@ class RunningAuto(RunningStrategy):
     def stores_pairs(self) -> bool:
         return self.policy.materialized is not None
 
-    def segments(self, state: OperatorState) -> tuple[SegmentInfo, ...]:
+    def segments(self, state: OperatorState) -> SegmentSet:
         wanted = self._side if self._is_filled(state) else None
-        return tuple(s for s in state.segments if s.kind != PACKS or s.side == wanted)
+        unwanted = {k.side for k in kinds_of(self._spec)} - {wanted}
+        return state.segments.only(layouts(self._spec).keys() - unwanted)
 
     def first_work(self, state: OperatorState, segments: BatchSegments) -> ThreeWork | None:
         kind = self.policy.materialized

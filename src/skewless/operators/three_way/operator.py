@@ -23,15 +23,14 @@ from skewless.engine.operator import (
 from skewless.engine.report import InstanceLoad
 from skewless.operators.three_way.ingest import ingest
 from skewless.operators.three_way.layout import keep_after_us, layouts
-from skewless.operators.three_way.packs import PACKS
+from skewless.operators.three_way.packs import kinds_of
 from skewless.operators.three_way.reader import BatchSegments
 from skewless.operators.three_way.spec import NAMES, ThreeSpec
 from skewless.operators.three_way.strategies import ThreeStrategy
 from skewless.operators.three_way.work import ThreeWork
 from skewless.state.commits import OperatorState
-from skewless.state.compaction import expired
 from skewless.state.files import Folder
-from skewless.state.segments import SegmentInfo
+from skewless.state.segment_set import SegmentSet
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,6 @@ class ThreeWayCoordinator(Coordinator):
             instances=batch.instances,
             work=work,
             emits=work.emits,
-            reads=work.segments.every,
             layouts=layouts(self._spec),
         )
 
@@ -94,7 +92,7 @@ class ThreeWayCoordinator(Coordinator):
         needed_us = keep_after_us(self._spec, batch.watermark_us)
         return replace(
             step,
-            compaction=batch.compaction(step.layouts, needed_us, segments.old),
+            compaction=batch.compaction(batch.instances, step.layouts, needed_us, segments.old),
             must_finish=self.running.stores_pairs,
         )
 
@@ -106,7 +104,7 @@ class ThreeWayCoordinator(Coordinator):
             facts=facts,
             loads=self._loads(batch),
             counters={
-                "intermediates": sum(s.rows for s in segments if s.kind == PACKS),
+                "intermediates": segments.only({k.side for k in kinds_of(self._spec)}).rows,
                 "shipped": shipped,
             },
             decisions=tuple(self.running.observe(batch)) if batch.is_complete else (),
@@ -120,11 +118,8 @@ class ThreeWayCoordinator(Coordinator):
             loads[number] = loads[number].plus(report.load)
         return tuple(loads)
 
-    def _alive(self, batch: Batch) -> tuple[SegmentInfo, ...]:
+    def _alive(self, batch: Batch) -> SegmentSet:
         """What can still meet a row to come."""
-        alive = batch.old_after(self.running.segments(batch.state)) + batch.written()
-        alive += [
-            r.segment for r in batch.new_runs() if r.segment.time_max_us >= r.segment.floor_us
-        ]
         needed_us = keep_after_us(self._spec, batch.next_watermark_us)
-        return tuple(s for s in alive if not expired(s, needed_us[s.side]))
+        old = batch.old_after(self.running.segments(batch.state))
+        return old.added((*batch.written(), *batch.in_time())).kept(needed_us)

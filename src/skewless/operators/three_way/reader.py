@@ -15,6 +15,7 @@ from skewless.operators.three_way.packs import PackKind
 from skewless.operators.three_way.portions import EVERYTHING, WHOLE, Part, Share, counted, cut
 from skewless.operators.three_way.spec import Edge, Hop, ThreeSpec
 from skewless.operators.three_way.tally import Tally
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 
 RUN_COST = 1000  # to open a run costs as much as so many of its rows
@@ -27,18 +28,14 @@ class BatchSegments:
     that an earlier step of this batch has `made`."""
 
     new: tuple[RunRef, ...]
-    old: tuple[SegmentInfo, ...]
+    old: SegmentSet
     made: tuple[SegmentInfo, ...] = ()
-
-    @property
-    def every(self) -> tuple[SegmentInfo, ...]:
-        return (*self.old, *self.made, *(run.segment for run in self.new))
 
     def new_of(self, side: str) -> list[SegmentInfo]:
         return [run.segment for run in self.new if run.segment.side == side]
 
     def old_of(self, side: str) -> list[SegmentInfo]:
-        return [s for s in self.old if s.side == side]
+        return self.old.of_side(side)
 
     def made_of(self, side: str) -> list[SegmentInfo]:
         return [s for s in self.made if s.side == side]

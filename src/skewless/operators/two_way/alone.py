@@ -25,6 +25,7 @@ from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.comparing import Comparison
 from skewless.operators.two_way.lookup import Lookup
 from skewless.placement.units import WorkUnit
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 
 
@@ -33,7 +34,7 @@ class StoredRows:
     """The rows of a batch as an instance reads them, new ones and old ones."""
 
     new: Sequence[RunRef]
-    old: Sequence[SegmentInfo]
+    old: SegmentSet
     read: Callable[[SegmentInfo], Rows]
     probes: Callable[[RunRef], Run]
     keep_after_us: Callable[[str], int]
@@ -42,7 +43,7 @@ class StoredRows:
         return [ref.segment for ref in self.new if ref.segment.side == side]
 
     def old_of(self, side: str) -> list[SegmentInfo]:
-        return [segment for segment in self.old if segment.side == side]
+        return self.old.of_side(side)
 
     def run(self, segment: SegmentInfo, floor_us: int) -> Run:
         rows = self.read(segment)

@@ -47,10 +47,10 @@ from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.strategy import PlacementStrategy, Placing
 from skewless.placement.units import slot_bounds, slot_of
 from skewless.state.commits import OperatorState
-from skewless.state.compaction import expired
 from skewless.state.files import Folder
 from skewless.state.rewriting import Layout
-from skewless.state.segments import Rows, SegmentInfo
+from skewless.state.segment_set import SegmentSet
+from skewless.state.segments import Rows
 
 log = logging.getLogger("skewless")
 
@@ -205,9 +205,10 @@ class JoinCoordinator(Coordinator):
                 self._spec, JoinPlan(keep_after_us, table, new, old, keys_told, deciding_us)
             ),
             emits=True,
-            reads=(*old, *(run.segment for run in new)),
             layouts=layouts,
-            compaction=batch.compaction(layouts, keep_after_us, shares=partial(shares_of, table)),
+            compaction=batch.compaction(
+                table.instances, layouts, keep_after_us, shares=partial(shares_of, table)
+            ),
         )
 
     def conclude(self, batch: Batch) -> Outcome:
@@ -255,11 +256,7 @@ class JoinCoordinator(Coordinator):
         isolated = Work(each("isolated_rows"), each("isolated_pairs"), each("isolated_ms"))
         return self.placing.observe(load, each("rows"), each("pairs"), isolated)
 
-    def _alive(self, batch: Batch) -> tuple[SegmentInfo, ...]:
+    def _alive(self, batch: Batch) -> SegmentSet:
         """What can still meet a row to come."""
-        alive = batch.old_after(batch.state.segments)
-        alive += [
-            r.segment for r in batch.new_runs() if r.segment.time_max_us >= r.segment.floor_us
-        ]
         keep_after_us = self._keep_after_us(batch.next_watermark_us)
-        return tuple(s for s in alive if not expired(s, keep_after_us[s.side]))
+        return batch.old_after(batch.state.segments).added(batch.in_time()).kept(keep_after_us)

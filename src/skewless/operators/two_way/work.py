@@ -12,7 +12,7 @@ rows of a range. So every pair meets exactly once, whatever the routing. Rows th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -35,6 +35,7 @@ from skewless.operators.two_way.comparing import Comparison
 from skewless.operators.two_way.meter import Meter
 from skewless.operators.two_way.ranges import partner_ranges
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo, read_arrays
 
 PAIRS_PER_CHUNK = 1 << 16
@@ -66,16 +67,13 @@ class JoinPlan:
     keep_after_us: Mapping[str, int]
     routing: RoutingTable
     new: tuple[RunRef, ...]
-    old: tuple[SegmentInfo, ...]
+    old: SegmentSet
     keys_watched: int | None = 8  # None: all
     # From which time to which rows of a side are decided about: whether they have a partner.
     decided_us: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def new_of(self, side: str) -> list[RunRef]:
         return [r for r in self.new if r.segment.side == side]
-
-    def old_of(self, side: str) -> list[SegmentInfo]:
-        return [s for s in self.old if s.side == side]
 
 
 @dataclass(frozen=True)
@@ -109,6 +107,8 @@ class InstanceJoin:
         self._meter = Meter(plan.routing.slots, plan.keys_watched, self._units)
         self._schema = spec.output_schema()
         self._compare = Comparison(spec)
+        ranges = [(unit.hash_min, unit.hash_max) for unit in self._units]
+        self._old = {side: plan.old.touching(side, ranges) for side in SIDES}
 
     def load(self) -> InstanceLoad:
         tally = self._tally
@@ -129,7 +129,7 @@ class InstanceJoin:
     def results(self) -> Iterator[pa.RecordBatch]:
         """The matches, in batches of a size that is cheap to hand on. Files are mapped first: only
         the first instance in a process has to do so, and it is not to be counted as its work."""
-        for segment in (*self._plan.old, *(ref.segment for ref in self._plan.new)):
+        for segment in (*self._needed(), *(ref.segment for ref in self._plan.new)):
             self._instance.rows(segment)
         self._clock.reset()
         waiting: list[pa.RecordBatch] = []
@@ -142,6 +142,13 @@ class InstanceJoin:
                 waiting, rows = [], 0
         if waiting:
             yield pa.concat_batches(waiting)
+
+    def _needed(self) -> Iterable[SegmentInfo]:
+        """The stored segments that this instance looks into. Where rows are looked up, their
+        partners may have any hash."""
+        if self._spec.looked_up:
+            return self._plan.old
+        return [segment for side in SIDES for segment in self._old[side]]
 
     def _emitted(self) -> Iterator[pa.RecordBatch]:
         how = self._spec.how
@@ -280,7 +287,7 @@ class InstanceJoin:
             return run if whole else part_of(clip(run, *reach), cut)
 
         runs = []
-        for segment in self._plan.old_of(other):
+        for segment in self._old[other]:
             # Compacted segments hold a part of all hashes: most have none of a few keys apart.
             if not any(segment.touches(u.hash_min, u.hash_max) for u in units):
                 continue
@@ -334,7 +341,7 @@ class InstanceJoin:
     def _note_stored(self, side: Side) -> None:
         other = other_side(side)
         found = [u for u in self._units if u.cut(other) is not None]
-        for segment in self._plan.old_of(side):
+        for segment in self._old[side]:
             if any(segment.touches(u.hash_min, u.hash_max) for u in found):
                 hashes = self._instance.rows(segment).hashes
                 self._meter.stored(side, hashes, segment.bytes / segment.rows, found)

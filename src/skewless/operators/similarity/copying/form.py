@@ -35,6 +35,7 @@ from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.worksets import NEVER_US, Worksets, read_all, write_worksets
 from skewless.state.blobs import BlobInfo
 from skewless.state.rewriting import SEGMENT_ROWS_MAX, in_order
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 
 NOBODY = np.empty(0, np.uint64)
@@ -49,7 +50,7 @@ class FormWork:
 
     spec: SimilaritySpec
     new: tuple[SegmentInfo, ...]
-    kept: tuple[SegmentInfo, ...]
+    kept: SegmentSet
     worksets: tuple[BlobInfo, ...]
     made: Mapping[int, int]
     keep_after_us: Mapping[str, int]

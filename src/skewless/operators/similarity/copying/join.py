@@ -22,6 +22,7 @@ from skewless.operators.similarity.copying.owning import Owners
 from skewless.operators.similarity.copying.roles import HOME, Members, input_of, named
 from skewless.operators.similarity.joining import Meetings, Probes, Run, lies_before, looked_into
 from skewless.operators.similarity.spec import SimilaritySpec
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo
 
 
@@ -33,7 +34,7 @@ class OwnedWork:
     spec: SimilaritySpec
     members: Members
     new: tuple[SegmentInfo, ...]
-    old: tuple[SegmentInfo, ...]
+    old: SegmentSet
     moved: Mapping[int, int]
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:

@@ -23,6 +23,7 @@ from skewless.operators.similarity.copying.roles import (
     in_role,
     keep_after_us,
     layouts,
+    named,
 )
 from skewless.operators.similarity.copying.space import (
     CENTROIDS,
@@ -38,7 +39,7 @@ from skewless.operators.similarity.worksets import WORKSETS
 from skewless.placement.balancing.worksets import WorksetLoad
 from skewless.placement.figures import Decision
 from skewless.state.blobs import BlobInfo
-from skewless.state.compaction import expired
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo
 
 MOVES_SHOWN = 10
@@ -95,7 +96,7 @@ class RunningCopies(Running):
         if not self._centroids:
             self._draw_centroids(batch)
         work = PartitionWork(self._spec, tuple(aside), self._centroids[0], batch.watermark_us)
-        return self._step("partition", work, tuple(aside), batch)
+        return self._step("partition", work, batch)
 
     def next(self, batch: Batch) -> Step | None:
         done = batch.steps[-1].name
@@ -129,7 +130,7 @@ class RunningCopies(Running):
         new = self._new(batch, INNER, OUTER)
         if not new or not self._strategy.forms_worksets:
             return self._join(batch)
-        kept = in_role(batch.state.segments, OUTER)
+        kept = self._old(batch, OUTER)
         work = FormWork(
             self._spec,
             new,
@@ -139,20 +140,25 @@ class RunningCopies(Running):
             keep_after_us(self._spec, batch.watermark_us),
             self._spec.keep_sets_after_us(batch.watermark_us),
         )
-        return self._step("form", work, new, batch)
+        return self._step("form", work, batch)
 
     def _join(self, batch: Batch) -> Step:
         home, copy = self._members.home, self._members.copy
         new = self._new(batch, home, copy)
-        old = in_role(batch.state.segments, home, copy)
+        old = self._old(batch, home, copy)
         work = OwnedWork(self._spec, self._members, new, old, self.owners)
-        step = self._step("join", work, new, batch)
+        step = self._step("join", work, batch)
         needed = keep_after_us(self._spec, batch.watermark_us)
-        return replace(step, emits=True, compaction=batch.compaction(step.layouts, needed))
+        compaction = batch.compaction(batch.instances, step.layouts, needed)
+        return replace(step, emits=True, compaction=compaction)
 
-    def _step(self, name: str, work: Work, new: tuple[SegmentInfo, ...], batch: Batch) -> Step:
-        reads = (*batch.state.segments, *new)
-        return Step(name, batch.instances, work, False, reads, layouts(self._spec))
+    def _old(self, batch: Batch, *roles: str) -> SegmentSet:
+        """What is stored of rows in some roles."""
+        sides = {named(side, role) for side in self._spec.sides for role in roles}
+        return batch.state.segments.only(sides)
+
+    def _step(self, name: str, work: Work, batch: Batch) -> Step:
+        return Step(name, batch.instances, work, emits=False, layouts=layouts(self._spec))
 
     def conclude(self, batch: Batch) -> Outcome:
         self._take_note(batch)
@@ -215,10 +221,9 @@ class RunningCopies(Running):
             for m in sorted(moves, key=lambda m: -m.benefit)[:MOVES_SHOWN]
         )
 
-    def _alive(self, batch: Batch) -> tuple[SegmentInfo, ...]:
+    def _alive(self, batch: Batch) -> SegmentSet:
         """What can still meet a row to come, and what new worksets have to get copies of."""
         kept = {self._members.home, self._members.copy, OUTER}
-        alive = batch.old_after(batch.state.segments)
-        alive += [s for s in self._new(batch, *kept) if s.time_max_us >= s.floor_us]
+        new = [s for s in self._new(batch, *kept) if s.time_max_us >= s.floor_us]
         needed = keep_after_us(self._spec, batch.next_watermark_us)
-        return tuple(s for s in alive if not expired(s, needed[s.side]))
+        return batch.old_after(batch.state.segments).added(new).kept(needed)

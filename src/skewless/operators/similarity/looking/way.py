@@ -21,9 +21,9 @@ from skewless.operators.similarity.strategies.looking import LookingStrategy
 from skewless.operators.similarity.totals import counters_of, loads_of
 from skewless.operators.similarity.worksets import Worksets, read_all, write_worksets
 from skewless.state.blobs import BlobInfo
-from skewless.state.compaction import expired
 from skewless.state.files import Folder
-from skewless.state.segments import Rows, SegmentInfo, times_of, write_segment
+from skewless.state.segment_set import SegmentSet
+from skewless.state.segments import Rows, times_of, write_segment
 
 COUNTED = ("probes", "compared", "inner", "workset_distances")
 
@@ -36,8 +36,7 @@ class LookingWay:
 
     def storing(self, begun: Begun, side: str, context: IngestContext) -> Storing:
         known = read_all(context.folder, begun.blobs)
-        segments = () if begun.state is None else begun.state.segments
-        rows = sum(s.rows for s in segments)
+        rows = 0 if begun.state is None else begun.state.segments.rows
         return StoreAtHome(begun.spec, self.strategy, side, context.folder, known, rows)
 
     def running(self, begun: Begun) -> Running:
@@ -93,9 +92,8 @@ class RunningLooks(Running):
             instances=batch.instances,
             work=LookingWork(self._spec, self._strategy, keep_after_us, new, old, self._worksets),
             emits=True,
-            reads=(*old, *new),
             layouts=layouts,
-            compaction=batch.compaction(layouts, keep_after_us),
+            compaction=batch.compaction(batch.instances, layouts, keep_after_us),
         )
 
     def _all_worksets(self, batch: Batch) -> Worksets | None:
@@ -106,7 +104,7 @@ class RunningLooks(Running):
         every = Worksets.joined([known, touched])
         if every is None:
             return None
-        rows = sum(a.rows for a in batch.arrivals) + sum(s.rows for s in batch.state.segments)
+        rows = sum(a.rows for a in batch.arrivals) + batch.state.segments.rows
         every = self._strategy.close_redundant(self._spec, every, known, rows)
         return every.needed(*self._spec.keep_sets_after_us(batch.watermark_us))
 
@@ -118,10 +116,7 @@ class RunningLooks(Running):
             counters=counters_of(batch, COUNTED),
         )
 
-    def _alive(self, batch: Batch) -> tuple[SegmentInfo, ...]:
+    def _alive(self, batch: Batch) -> SegmentSet:
         """What can still meet a row to come."""
-        new = (run.segment for run in batch.new_runs())
-        alive = batch.old_after(batch.state.segments)
-        alive += [s for s in new if s.time_max_us >= s.floor_us]
         keep_after_us = self._spec.keep_all_after_us(batch.next_watermark_us)
-        return tuple(s for s in alive if not expired(s, keep_after_us[s.side]))
+        return batch.old_after(batch.state.segments).added(batch.in_time()).kept(keep_after_us)

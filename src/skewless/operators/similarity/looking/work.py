@@ -18,6 +18,7 @@ from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies.looking import LookingStrategy
 from skewless.operators.similarity.worksets import Worksets, read_worksets
 from skewless.state.blobs import BlobInfo
+from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo
 
 
@@ -29,7 +30,7 @@ class LookingWork:
     strategy: LookingStrategy
     keep_after_us: Mapping[str, int]
     new: tuple[SegmentInfo, ...]
-    old: tuple[SegmentInfo, ...]
+    old: SegmentSet
     worksets: BlobInfo | None
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from skewless.operators.three_way.spec import ThreeSpec
     from skewless.operators.three_way.work import ThreeWork
     from skewless.state.commits import OperatorState
-    from skewless.state.segments import SegmentInfo
+    from skewless.state.segment_set import SegmentSet
 
 
 class ThreeStrategy(ABC):
@@ -41,7 +41,7 @@ class RunningStrategy(ABC):
         """Whether the last step of a batch stores pairs: then every instance has to work."""
         return False
 
-    def segments(self, state: OperatorState) -> tuple[SegmentInfo, ...]:
+    def segments(self, state: OperatorState) -> SegmentSet:
         """The segments of the state that are still wanted."""
         return state.segments
 
