@@ -21,7 +21,7 @@ from skewless.engine.instance import StepTask
 from skewless.engine.pipeline import Node
 from skewless.operators.pair import JoinSpec, OutputColumn
 from skewless.placement.routing import Broadcast, ContRand, Hash
-from skewless.state import compaction
+from skewless.state import compaction, segments
 from skewless.state import rewriting as compact
 from skewless.state.segments import SEGMENTS, SegmentInfo
 from tests.driver import Batch, Driver, Setup, assert_right
@@ -35,7 +35,7 @@ def check_compacted(case: Case, setup: Setup, fan_in: int, piece: int) -> None:
     with (
         tempfile.TemporaryDirectory() as root,
         mock.patch.object(compaction, "FAN_IN", fan_in),
-        mock.patch.object(compact, "SEGMENT_ROWS_MAX", piece),
+        mock.patch.object(segments, "SEGMENT_ROWS_MAX", piece),
         mock.patch.object(compact, "PIECE_ROWS_MIN", piece),
     ):
         outcomes = Driver(root, case.spec, setup).run_all(case.batches)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from skewless.arrays.columns import pieces_of_batch
 from skewless.arrays.hashing import HASH_FUNCTION
 from skewless.arrays.keys import HIDDEN_BY
 from skewless.engine.ahead import AHEAD, NotAhead
@@ -79,7 +80,8 @@ class IngestTask:
         schema = self.operator.input(self.name).schema
         outbox = Outbox(self.operator_name, self.name, self.buckets) if self.buckets else None
         context = IngestContext(folder, self.operator_name, task, outbox)
-        rows = (as_schema(batch, schema) for batch in batches)
+        pieces = (piece for batch in batches for piece in pieces_of_batch(batch))
+        rows = (as_schema(piece, schema) for piece in pieces)
         passing = self._not_ahead(context)
         kept = rows if passing is None else passing.rows(rows)
         claim()  # whatever it is, it is not of this task
