@@ -77,6 +77,7 @@ def pieces(most: int) -> Iterator[None]:
     with (
         mock.patch.object(kits, "schema_of", wide_schema),
         mock.patch.object(columns, "PIECE_BYTES", most),
+        mock.patch.object(columns, "BATCH_BYTES", most),
         mock.patch.object(runs, "SEGMENTS_MERGED_FROM", 2),
         mock.patch.object(compaction, "FAN_IN", 2),
     ):

@@ -20,6 +20,7 @@ from skewless.arrays.types import Ints
 from skewless.arrays.values import is_bytes
 
 PIECE_BYTES = 256 << 20
+BATCH_BYTES = 64 << 20  # handed on at once: as many as Spark gives us by default
 
 Part = TypeVar("Part", bound=Sized)
 
@@ -80,7 +81,8 @@ def pieces_of(*taken: tuple[Source, Ints], copies: int = 1) -> Iterator[slice]:
     if count * copies * sum(of.widest for of, _ in taken) <= PIECE_BYTES:
         yield slice(0, count)
     else:
-        yield from _cuts(copies * np.sum([of.row_bytes(rows) for of, rows in taken], axis=0))
+        sizes = np.sum([of.row_bytes(rows) for of, rows in taken], axis=0)
+        yield from _cuts(copies * sizes, PIECE_BYTES)
 
 
 def most_bytes(of: Source, rows: Ints) -> int:
@@ -90,12 +92,12 @@ def most_bytes(of: Source, rows: Ints) -> int:
 
 
 def pieces_of_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-    """The rows of a batch, cut where they are too many; without a copy."""
-    if batch.num_rows <= 1 or batch.get_total_buffer_size() <= PIECE_BYTES:
+    """The rows of a batch, cut into such as are handed on; without a copy."""
+    if batch.num_rows <= 1 or batch.get_total_buffer_size() <= BATCH_BYTES:
         yield batch
         return
-    columns = Columns(batch.columns)
-    for piece in pieces_of((columns, np.arange(batch.num_rows))):
+    sizes = Columns(batch.columns).row_bytes(np.arange(batch.num_rows))
+    for piece in _cuts(sizes, BATCH_BYTES):
         yield batch.slice(piece.start, piece.stop - piece.start)
 
 
@@ -120,11 +122,11 @@ def gathered(
         yield waiting
 
 
-def _cuts(sizes: Ints) -> Iterator[slice]:
+def _cuts(sizes: Ints, most: int) -> Iterator[slice]:
     """Neighbours that are together not too large, as many as can be; one at least."""
     ends, begin, before = np.cumsum(sizes), 0, 0
     while begin < len(sizes):
-        end = max(int(np.searchsorted(ends, before + PIECE_BYTES, "right")), begin + 1)
+        end = max(int(np.searchsorted(ends, before + most, "right")), begin + 1)
         yield slice(begin, end)
         begin, before = end, int(ends[end - 1])
 
