@@ -28,6 +28,7 @@ from skewless.operators.aggregate.windows import Window
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
 from skewless.placement.grouping import BatchAware
 from skewless.state import compaction
+from skewless.state.cache import SegmentCache
 from tests.frame import kits, streams
 from tests.frame.kits import KITS
 from tests.frame.specs import side_spec
@@ -126,6 +127,8 @@ class Run:
 @pytest.fixture(autouse=True)
 def _streams_have_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kits, "schema_of", with_text)
+    # Of one test only: files that are mapped stay on the disk.
+    monkeypatch.setattr("skewless.engine.instance.CACHE", SegmentCache())
 
 
 def test_columns_of_4_gib(tmp_path: Path) -> None:
