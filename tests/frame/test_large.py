@@ -67,7 +67,8 @@ class Texts:
         offsets = np.arange(len(rows) + 1, dtype=np.int32) * self.size
         text = pa.StringArray.from_buffers(len(rows), pa.py_buffer(offsets), pa.py_buffer(texts))
         count = len(rows)
-        values = [[self.key] * count, [self.second * SECOND_US] * count, [0.0] * count, rows]
+        value = None if self.key is None else 0.0
+        values = [[self.key] * count, [self.second * SECOND_US] * count, [value] * count, rows]
         arrays = [pa.array(v, f.type) for v, f in zip(values, PLAIN(self.name), strict=True)]
         return pa.RecordBatch.from_arrays([*arrays, text], schema=with_text(self.name))
 

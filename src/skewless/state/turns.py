@@ -13,7 +13,7 @@ from skewless.state.segments import Rows
 
 def too_many(parts: Sequence[Rows]) -> bool:
     """Whether these rows are more than may be put together."""
-    return sum(rows.nbytes for rows in parts) > columns.PIECE_BYTES
+    return sum(rows.nbytes for rows in parts if len(rows)) > columns.PIECE_BYTES
 
 
 def in_turn(parts: Sequence[Rows], *, by_hash: bool = False) -> Iterator[list[slice]]:
@@ -28,7 +28,7 @@ def _halved(parts: Sequence[Rows], mine: list[slice], by_hash: bool) -> Iterator
     if too_many(some):
         # Before the middle row of the largest part, or behind it: one of these moves something,
         # unless all rows are like that one.
-        largest = max(some, key=lambda rows: rows.nbytes)
+        largest = max((rows for rows in some if len(rows)), key=lambda rows: rows.nbytes)
         middle = len(largest) // 2
         where = largest.hashes[middle], None if by_hash else largest.times[middle]
         for side in ("left", "right"):
