@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from skewless.arrays import columns
 from skewless.arrays.columns import Columns, gathered, most_bytes, pieces_of, pieces_of_batch
+from skewless.arrays.values import is_bytes
 from skewless.engine.pipeline import as_schema
 from skewless.state.files import Folder
 from skewless.state.segments import SEGMENTS, WIDEST_KEY, Rows, read_segment, write_segment
@@ -58,7 +59,7 @@ def bytes_of(value: Any, kind: pa.DataType) -> int:
     if pa.types.is_nested(kind):
         offset = 8 if pa.types.is_large_list(kind) else 4
         return offset + sum(bytes_of(v, kind.value_type) for v in value or [])
-    if not pa.types.is_null(kind) and columns.is_bytes(kind):
+    if not pa.types.is_null(kind) and is_bytes(kind):
         data = value.encode() if isinstance(value, str) else value or b""
         return len(data) + (8 if pa.types.is_large_string(kind) else 4)
     return 0 if pa.types.is_null(kind) else kind.bit_width // 8

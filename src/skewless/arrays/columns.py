@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from skewless.arrays.types import Ints
-from skewless.arrays.values import is_bytes
 
 PIECE_BYTES = 256 << 20
 BATCH_BYTES = 64 << 20  # handed on at once: as many as Spark gives us by default
@@ -131,15 +130,20 @@ def _cuts(sizes: Ints, most: int) -> Iterator[slice]:
         begin, before = end, int(ends[end - 1])
 
 
+def _is_bytes(kind: pa.DataType) -> bool:
+    checks = (pt.is_string, pt.is_binary, pt.is_large_string, pt.is_large_binary)
+    return any(check(kind) for check in checks)
+
+
 def _widest(column: pa.Array) -> int:
     """The most bytes that a row of a column has."""
     if isinstance(column, pa.ExtensionArray):
         return _widest(column.storage)
     if not len(column):
         return 0
-    if not (is_bytes(column.type) or pt.is_nested(column.type)):
+    if not (_is_bytes(column.type) or pt.is_nested(column.type)):
         return _width(column.type)
-    if is_bytes(column.type):
+    if _is_bytes(column.type):
         offsets = _offsets(column)
         return int(np.diff(offsets).max()) + offsets.itemsize
     return int(np.diff(_bytes_before(column, np.arange(len(column) + 1))).max())
@@ -151,7 +155,7 @@ def _bytes_before(column: pa.Array, rows: Ints) -> Ints:
         return _bytes_before(column.storage, rows)
     if not len(column):
         return np.zeros(len(rows), np.int64)
-    if is_bytes(column.type):
+    if _is_bytes(column.type):
         offsets = _offsets(column)
         return rows * offsets.itemsize + offsets[rows].astype(np.int64)
     if pt.is_nested(column.type):
