@@ -21,7 +21,7 @@ from skewless.engine.instance import StepTask
 from skewless.engine.pipeline import Node
 from skewless.operators.pair import JoinSpec, OutputColumn
 from skewless.placement.routing import Broadcast, ContRand, Hash
-from skewless.state import compaction
+from skewless.state import compaction, segments
 from skewless.state import rewriting as compact
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SEGMENTS, SegmentInfo
@@ -36,7 +36,7 @@ def check_compacted(case: Case, setup: Setup, fan_in: int, piece: int) -> None:
     with (
         tempfile.TemporaryDirectory() as root,
         mock.patch.object(compaction, "FAN_IN", fan_in),
-        mock.patch.object(compact, "SEGMENT_ROWS_MAX", piece),
+        mock.patch.object(segments, "SEGMENT_ROWS_MAX", piece),
         mock.patch.object(compaction, "PIECE_ROWS_MIN", piece),
         mock.patch.object(compaction, "PORTION_ROWS", 3 * piece),
     ):

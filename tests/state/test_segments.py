@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.types import FAR_US, HASH_MAX, SIDES
 from skewless.errors import StateDamagedError, StateFormatError
 from skewless.state import cache as cache_module
@@ -56,7 +57,7 @@ SCHEMA = pa.schema([("at", pa.timestamp("us", "UTC")), ("text", pa.string())])
 ROWS = Rows(
     np.array([1, 1, 2**64 - 1], np.uint64),
     np.array([-5, 3, 2], np.int64),
-    [pa.array([-5, 3, 2], SCHEMA.field(0).type), pa.array(["a", None, "c"])],
+    Columns([pa.array([-5, 3, 2], SCHEMA.field(0).type), pa.array(["a", None, "c"])]),
 )
 
 
@@ -120,7 +121,7 @@ def test_every_segment_has_a_name_of_its_own(folder: Folder) -> None:
 def test_rows_are_mapped_not_copied(folder: Folder) -> None:
     many = 1 << 16
     times = np.zeros(many, np.int64)
-    columns = [pa.array(times).cast(SCHEMA.field(0).type), pa.nulls(many, pa.string())]
+    columns = Columns([pa.array(times).cast(SCHEMA.field(0).type), pa.nulls(many, pa.string())])
     rows = Rows(np.zeros(many, np.uint64), times, columns)
     segment = write(folder, rows)
     before = pa.total_allocated_bytes()

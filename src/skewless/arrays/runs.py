@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,6 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skewless.arrays.columns import Columns, gathered, pieces_of
+from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Ints, UInts, frozen
 
@@ -25,7 +28,7 @@ class Run:
 
     hashes: UInts
     times: Ints
-    columns: list[pa.Array]
+    columns: Columns
     floor_us: int
     rows: Ints | None = None
 
@@ -36,7 +39,7 @@ class Run:
         if self.rows is not None:
             columns, rows = self.columns, self.rows[begin:end]
         else:
-            columns, rows = [c.slice(begin, end - begin) for c in self.columns], None
+            columns, rows = self.columns.slice(begin, end), None
         return Run(self.hashes[begin:end], self.times[begin:end], columns, self.floor_us, rows)
 
     def take(self, positions: Ints) -> Run:
@@ -48,6 +51,15 @@ class Run:
     def keep(self, flags: npt.NDArray[np.bool_]) -> Run:
         """The rows that are flagged; without a copy where all are."""
         return self if flags.all() else self.take(np.flatnonzero(flags))
+
+    @property
+    def widest(self) -> int:
+        """How many bytes a row has at most."""
+        return self.columns.widest
+
+    def row_bytes(self, positions: Ints) -> Ints:
+        """How many bytes some rows have."""
+        return self.columns.row_bytes(positions if self.rows is None else self.rows[positions])
 
     def column(self, index: int, positions: Ints) -> pa.Array:
         """A column of some rows. Positions are our own: checking them takes as long as the rest."""
@@ -63,6 +75,17 @@ def part_of_ranges(first: Ints, last: Ints, part: Ints, parts: Ints) -> tuple[In
     count = last - first
     begin, end = first + count * part // parts, first + count * (part + 1) // parts
     return begin, end, int((end - begin).sum())
+
+
+def bounded_pairs(
+    prober: Run, run: Run, ranges: tuple[Ints, Ints], most: int, asking: Ints | None = None
+) -> Iterator[tuple[Ints, Ints]]:
+    """Pairs of a probing row and one in its range of a run, some at a time: at most so many, and
+    as few as their columns can be taken of. `asking` are the rows that probe; None: all."""
+    for asked, partners in pairs_in_ranges(*ranges, most):
+        probes = asked if asking is None else asking[asked]
+        for piece in pieces_of((prober, probes), (run, partners)):
+            yield probes[piece], partners[piece]
 
 
 def bounds(hashes: UInts, hash_min: int, hash_max: int) -> tuple[int, int]:
@@ -102,10 +125,19 @@ def joined_ranges(ranges: list[range]) -> list[range]:
     return result
 
 
-def merged(runs: list[Run]) -> list[Run]:
-    """Many short runs as one: probing costs per pair of runs, merging only per row."""
-    if len(runs) < SEGMENTS_MERGED_FROM:
-        return runs
+def merged(runs: Sequence[Run], sizes: Sequence[int]) -> list[Run]:
+    """Many short runs as one, or as few: probing costs per pair of runs, merging only per row.
+    `sizes` are the bytes of the segments that runs are parts of. All instances must go by the same:
+    they take turns at the partners of a row, run by run."""
+    found: list[Run] = []
+    parts = zip(runs, sizes, strict=True)
+    for some in gathered(parts, bytes_of=lambda part: part[1]):
+        together = [run for run, _ in some]
+        found += together if len(together) < SEGMENTS_MERGED_FROM else [_merged(together)]
+    return found
+
+
+def _merged(runs: list[Run]) -> Run:
     hashes = np.concatenate([r.hashes for r in runs])
     times = np.concatenate([r.times for r in runs])
     order = sort_order(frozen(hashes), frozen(times))
@@ -116,6 +148,6 @@ def merged(runs: list[Run]) -> list[Run]:
             for r, offset in zip(runs, offsets, strict=True)
         ]
     )
-    columns = [pa.concat_arrays([r.columns[i] for r in runs]) for i in range(len(runs[0].columns))]
+    columns = Columns.concat([r.columns for r in runs])
     # Runs of one batch and side share one floor.
-    return [Run(hashes[order], times[order], columns, runs[0].floor_us, rows[order])]
+    return Run(hashes[order], times[order], columns, runs[0].floor_us, rows[order])

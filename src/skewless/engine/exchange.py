@@ -15,6 +15,7 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.counting import longest_runs
 from skewless.arrays.types import frozen
 from skewless.engine.hosts import claim
@@ -129,7 +130,7 @@ class MergeTask:
         for data in some:
             hashes, *columns = pa.ipc.read_record_batch(pa.py_buffer(data), schema).columns
             times = times_of(columns, layout.time_index, len(hashes))
-            parts.append(Rows(hashes.to_numpy(), times, columns))
+            parts.append(Rows(hashes.to_numpy(), times, Columns(columns)))
         rows = parts[0] if len(parts) == 1 else in_order(parts)
         stored = operator.store(input_name, side, rows, IngestContext(self.folder, name))
         return replace(stored, operator=name, traffic=claim())

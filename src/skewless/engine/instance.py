@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from skewless import failpoints
+from skewless.arrays.columns import pieces_of_batch
 from skewless.arrays.keys import HIDDEN_BY
 from skewless.arrays.types import FAR_US, Ints
 from skewless.engine.hosts import claim
@@ -110,18 +111,19 @@ class Instance:
     def write(self, side: str, rows: Rows, kind: str, level: int = 0) -> None:
         """Rows that will be state."""
         schema = self.layouts[side].schema
-        self.written.append(
-            write_segment(
-                self.folder,
-                side,
-                schema,
-                rows,
-                floor_us=-FAR_US,
-                level=level,
-                batch_id=self.batch_id,
-                kind=kind,
+        for piece in rows.pieces():
+            self.written.append(
+                write_segment(
+                    self.folder,
+                    side,
+                    schema,
+                    piece,
+                    floor_us=-FAR_US,
+                    level=level,
+                    batch_id=self.batch_id,
+                    kind=kind,
+                )
             )
-        )
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,8 @@ class StepTask:
         for rows in self.step.work(instance):
             emitted += rows.num_rows
             instance.bytes_out += rows.nbytes
-            yield rows  # whoever takes them does so in this thread, and that is work as well
+            # Whoever takes them does so in this thread, and that is work as well.
+            yield from pieces_of_batch(rows)
         clock.stop()
         failpoints.hit("instance.worked", self.root, self.batch_id)
         return emitted

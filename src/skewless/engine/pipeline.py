@@ -6,8 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import Columns, pieces_of_batch
 from skewless.arrays.hashing import HASH_FUNCTION
 from skewless.arrays.keys import HIDDEN_BY
 from skewless.engine.ahead import AHEAD, NotAhead
@@ -79,7 +81,8 @@ class IngestTask:
         schema = self.operator.input(self.name).schema
         outbox = Outbox(self.operator_name, self.name, self.buckets) if self.buckets else None
         context = IngestContext(folder, self.operator_name, task, outbox)
-        rows = (as_schema(batch, schema) for batch in batches)
+        pieces = (piece for batch in batches for piece in pieces_of_batch(batch))
+        rows = (as_schema(piece, schema) for piece in pieces)
         passing = self._not_ahead(context)
         kept = rows if passing is None else passing.rows(rows)
         claim()  # whatever it is, it is not of this task
@@ -105,7 +108,10 @@ def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     and on large strings, the state must not depend on it."""
     if batch.schema.types == schema.types:
         return batch.rename_columns(schema.names) if batch.schema.names != schema.names else batch
-    columns = [c.cast(f.type) for c, f in zip(batch.columns, schema, strict=True)]
+    # Arrow casts no large strings that begin beyond 2 GiB, however small: a piece is copied first.
+    sliced = any(c.offset for c in batch.columns)
+    given = Columns(batch.columns).take(np.arange(batch.num_rows)) if sliced else batch.columns
+    columns = [c.cast(f.type) for c, f in zip(given, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.arrays import keys
+from skewless.arrays.columns import Columns, gathered
 from skewless.arrays.counting import longest_runs
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, Ints, SideSpec, UInts, frozen
@@ -25,28 +26,19 @@ from skewless.state.segments import (
     write_segment,
 )
 
-SEGMENT_BYTES_MAX = 256 << 20  # bounds a task's memory: beyond it, it writes a segment and goes on
-
-
 HEAVY_KEYS = 8
 
 
 HEAVY_SHARE_MIN = 0.001
 
 
-def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
-    """The rows of a task, as many at a time as its memory is to hold."""
-    pending: list[pa.RecordBatch] = []
-    pending_bytes = 0
-    for batch in batches:
-        if batch.num_rows:
-            pending.append(batch)
-            pending_bytes += batch.nbytes
-        if pending_bytes >= SEGMENT_BYTES_MAX:
-            yield pending
-            pending, pending_bytes = [], 0
-    if pending:
-        yield pending
+def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of a task, as many at a time as its memory is to hold, and a segment."""
+    some = (batch for batch in batches if batch.num_rows)
+    for waiting in gathered(some, bytes_of=lambda batch: batch.nbytes):
+        together = pa.concat_batches(waiting)
+        waiting.clear()  # it would stay in memory twice
+        yield together
 
 
 @dataclass(frozen=True)
@@ -109,8 +101,7 @@ def sorted_rows(
     hashes = keys.hash_keys([arrived.column(k.index) for k in side.keys], side, cells)
     times = times_of(arrived.columns, side.time, arrived.num_rows)
     order = sort_order(frozen(hashes), frozen(times))
-    indices = pa.array(order)
-    columns = [column.take(indices) for column in arrived.columns]
+    columns = Columns(arrived.columns).take(order)
     sorted_cells = None if cells is None else cells[order]
     return Rows(hashes[order], times[order], columns), sorted_cells
 
@@ -167,7 +158,7 @@ def store_keyless(
     every = pa.concat_batches(rows)
     times = times_of(every.columns, side.time, every.num_rows)
     order = np.argsort(times, kind="stable")
-    columns = [column.take(pa.array(order)) for column in every.columns]
+    columns = Columns(every.columns).take(order)
     stored = Rows(np.zeros(len(order), np.uint64), times[order], columns)
     return RunRef(
         write_segment(folder, name, side.schema, stored, floor_us=-FAR_US, level=0, batch_id=-1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,18 +10,19 @@ import numpy as np
 import pyarrow as pa
 
 from skewless import failpoints
+from skewless.arrays.columns import Columns, gathered
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, frozen
 from skewless.state.compaction import Portion
 from skewless.state.files import Folder
 from skewless.state.parts import Range
 from skewless.state.segments import Rows, SegmentInfo, write_segment
-
-SEGMENT_ROWS_MAX = 8_000_000  # keeps a column of strings below Arrow's 2 GiB
+from skewless.state.turns import in_turn, position, too_many
 
 
 class Merge(Protocol):
-    """How rows of one side become fewer: rows as (hash, time, columns), sorted anew or not."""
+    """How rows of one side become fewer: rows as (hash, time, columns), sorted anew or not. Those
+    of one hash and time are put together at once."""
 
     def __call__(self, parts: list[Rows]) -> Rows: ...
 
@@ -87,10 +88,7 @@ def rewrite(
     for group, sources in _to_rewrite(compaction, share, read):
         side, kind = group[0].side, group[0].kind
         alive = _alive_rows(sources, compaction.keep_after_us[side])
-        if not alive:
-            continue
-        rows = (compaction.merge or in_order)(alive)
-        for piece in rows.pieces(SEGMENT_ROWS_MAX):
+        for piece in put_together(alive, compaction.merge):
             yield write_segment(
                 folder,
                 side,
@@ -134,9 +132,26 @@ def _to_rewrite(
         yield some, [(segment, rows.slice(*ends)) for segment, rows, ends in parts]
 
 
-def _alive_rows(sources: Sequence[Source], keep_after_us: int) -> list[Rows]:
-    kept = [rows.at_or_after(max(s.floor_us, keep_after_us)) for s, rows in sources]
-    return [rows for rows in kept if len(rows)]
+def _alive_rows(sources: Sequence[Source], keep_after_us: int) -> Iterator[list[Rows]]:
+    """What is kept of the segments, a range of hashes and times after the other."""
+    mine = [rows for _, rows in sources]
+    since = [max(segment.floor_us, keep_after_us) for segment, _ in sources]
+    for ranges in in_turn(mine):
+        parts = zip(mine, ranges, since, strict=True)
+        kept = [rows.slice(at.start, at.stop).at_or_after(us) for rows, at, us in parts]
+        yield [rows for rows in kept if len(rows)]
+
+
+def put_together(parts: Iterable[list[Rows]], merge: Merge | None = None) -> Iterator[Rows]:
+    """Rows of one range after the other as few segments."""
+    for ranges in gathered(parts, bytes_of=lambda some: sum(rows.nbytes for rows in some)):
+        some = [rows for of_range in ranges for rows in of_range]
+        if merge is None and too_many(some):
+            found = some  # all of one hash and time, in any order
+        else:
+            found = [(merge or in_order)(some)] if some else []
+        for rows in found:
+            yield from rows.pieces()
 
 
 def in_order(parts: list[Rows]) -> Rows:
@@ -144,12 +159,8 @@ def in_order(parts: list[Rows]) -> Rows:
     hashes = np.concatenate([rows.hashes for rows in parts])
     times = np.concatenate([rows.times for rows in parts])
     order = sort_order(frozen(hashes), frozen(times))
-    indices = pa.array(order)
-    columns = [
-        pa.chunked_array([rows.columns[i] for rows in parts]).take(indices).combine_chunks()
-        for i in range(len(parts[0].columns))
-    ]
-    return Rows(hashes[order], times[order], [_one_array(c) for c in columns])
+    columns = Columns.concat([rows.columns for rows in parts]).take(order)
+    return Rows(hashes[order], times[order], columns)
 
 
 def shares_of(sources: list[Rows], instance: int, instances: int) -> list[tuple[int, int]]:
@@ -172,10 +183,4 @@ def _position(rows: Rows, largest: Rows, share: int, shares: int) -> int:
     if share == shares:
         return len(rows)
     at = len(largest) * share // shares
-    h, t = largest.hashes[at], largest.times[at]
-    begin, end = (int(np.searchsorted(rows.hashes, h, side)) for side in ("left", "right"))
-    return begin + int(np.searchsorted(rows.times[begin:end], t, "left"))
-
-
-def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
-    return pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    return position(rows, largest.hashes[at], largest.times[at])

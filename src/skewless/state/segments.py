@@ -18,6 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skewless import failpoints
+from skewless.arrays.columns import Columns, pieces_of
 from skewless.arrays.types import FAR_US
 from skewless.errors import StateDamagedError, StateFormatError
 from skewless.state.epochs import own_name
@@ -33,10 +34,12 @@ from skewless.state.parts import (
 
 FORMAT, FORMAT_OF_PARTS = b"1", b"2"
 FORMAT_KEY = b"skewless.segment"
+WIDEST_KEY = b"skewless.widest"  # how many bytes a row has at most
 HASH_FIELD = pa.field("__hash", pa.uint64(), nullable=False)
 SEGMENTS = "segments"
 SCRATCH = "scratch"  # files of one batch only
 ROWS = "rows"
+SEGMENT_ROWS_MAX = 8_000_000
 
 REPAIR = (
     "The state cannot be trusted any more: restore the checkpoint folder from a backup, or start "
@@ -101,29 +104,33 @@ class Rows:
 
     hashes: npt.NDArray[np.uint64]
     times: npt.NDArray[np.int64]
-    columns: list[pa.Array]
+    columns: Columns
 
     def __len__(self) -> int:
         return len(self.hashes)
 
+    @property
+    def nbytes(self) -> int:
+        return self.hashes.nbytes + self.columns.nbytes
+
     def slice(self, begin: int, end: int) -> Rows:
-        columns = [c.slice(begin, end - begin) for c in self.columns]
+        columns = self.columns.slice(begin, end)
         return Rows(self.hashes[begin:end], self.times[begin:end], columns)
 
     def take(self, indices: npt.NDArray[np.int64]) -> Rows:
-        taken = pa.array(indices)
-        columns = [c.take(taken) for c in self.columns]
-        return Rows(self.hashes[indices], self.times[indices], columns)
+        """Some of the rows, none of them twice."""
+        return Rows(self.hashes[indices], self.times[indices], self.columns.take(indices))
 
     def at_or_after(self, time_us: int) -> Rows:
         """The rows that are not older; without a copy where all are."""
         keep = self.times >= time_us
         return self if keep.all() else self.take(np.flatnonzero(keep))
 
-    def pieces(self, most: int) -> Iterator[Rows]:
-        """The same rows, some at a time."""
-        for begin in range(0, len(self), most):
-            yield self.slice(begin, min(begin + most, len(self)))
+    def pieces(self) -> Iterator[Rows]:
+        """The same rows, as many at a time as a segment may have."""
+        for piece in pieces_of((self.columns, np.arange(len(self)))):
+            for begin in range(piece.start, piece.stop, SEGMENT_ROWS_MAX):
+                yield self.slice(begin, min(begin + SEGMENT_ROWS_MAX, piece.stop))
 
 
 def write_segment(
@@ -139,11 +146,14 @@ def write_segment(
     place: str = SEGMENTS,
     cells: int = CELLS,
 ) -> SegmentInfo:
-    """Write rows as a new segment. `place` is another folder for rows that are not state. Where
-    fetching costs it is cut at some borders of so many `cells`."""
+    """Write rows as a new segment, at most one of `Rows.pieces`. `place` is another folder for rows
+    that are not state. Where fetching costs it is cut at some borders of so many `cells`."""
     name = f"{own_name(folder, place, side)}.arrow"
     in_parts = is_far(folder) and place == SEGMENTS and _is_sorted(rows.hashes)
-    described = _stored_schema(schema, FORMAT_OF_PARTS if in_parts else FORMAT)
+    stored = _stored_schema(schema, FORMAT_OF_PARTS if in_parts else FORMAT)
+    widest = Columns(rows.columns).widest  # of these rows, and not of those they were among
+    told = {**stored.metadata, WIDEST_KEY: str(widest).encode()}
+    described = stored.with_metadata(told)
     batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
     parts: tuple[Part, ...] = ()
     if in_parts:
@@ -168,7 +178,7 @@ def write_segment(
         batch_id=batch_id,
         kind=kind,
         parts=parts,
-        schema_crc32=_schema_crc32(described) if parts else 0,
+        schema_crc32=_schema_crc32(stored) if parts else 0,
     )
 
 
@@ -186,10 +196,16 @@ def _stored_schema(schema: pa.Schema, version: bytes) -> pa.Schema:
 
 
 def _ipc_bytes(batch: pa.RecordBatch) -> pa.Buffer:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_file(sink, batch.schema) as writer:
+    measured = pa.MockOutputStream()  # a buffer that grows would be copied, and twice as large
+    _write_batch(measured, batch)
+    data = pa.allocate_buffer(measured.size())
+    _write_batch(pa.FixedSizeBufferWriter(data), batch)
+    return data
+
+
+def _write_batch(out: pa.NativeFile, batch: pa.RecordBatch) -> None:
+    with pa.ipc.new_file(out, batch.schema) as writer:
         writer.write_batch(batch)
-    return sink.getvalue()
 
 
 def write_arrays(folder: Folder, name: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
@@ -238,7 +254,8 @@ def read_segment(
     `schema`, columns are looked up by name: the query may have had others when the rows were
     stored."""
     with pa.ipc.open_file(_mapped(folder, segment)) as reader:
-        found = (reader.schema.metadata or {}).get(FORMAT_KEY)
+        told = reader.schema.metadata or {}
+        found = told.get(FORMAT_KEY)
         if found not in (FORMAT, FORMAT_OF_PARTS):
             raise StateFormatError(
                 f"{folder.path(segment.name)} is of segment format {found!r}; this version of "
@@ -247,7 +264,8 @@ def read_segment(
             )
         batches = [reader.get_batch(i) for i in range(reader.num_record_batches)]
         batch = _one_batch(batches, reader.schema)
-    return _rows_of(batch, folder.path(segment.name), time_index, schema)
+    widest = int(told[WIDEST_KEY]) if WIDEST_KEY in told else None  # else it is looked up
+    return _rows_of(batch, folder.path(segment.name), time_index, schema, widest)
 
 
 def _one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
@@ -257,12 +275,17 @@ def _one_batch(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.Recor
 
 
 def _rows_of(
-    batch: pa.RecordBatch, file: str, time_index: int | None, schema: pa.Schema | None
+    batch: pa.RecordBatch,
+    file: str,
+    time_index: int | None,
+    schema: pa.Schema | None,
+    widest: int | None = None,
 ) -> Rows:
     hashes, *columns = batch.columns
     if schema is not None and batch.schema.names[1:] != schema.names:
         columns = [_column(batch, wanted, file) for wanted in schema]
-    return Rows(hashes.to_numpy(), times_of(columns, time_index, len(batch)), columns)
+    times = times_of(columns, time_index, len(batch))
+    return Rows(hashes.to_numpy(), times, Columns(columns, widest))
 
 
 def _mapped(folder: Folder, segment: SegmentInfo) -> pa.MemoryMappedFile:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from skewless.operators import groups
 from skewless.operators.aggregate import accumulate
 from skewless.operators.aggregate.spec import AggregateSpec
-from skewless.state import compaction, rewriting
+from skewless.state import compaction, segments
 from tests.operators.aggregate.driver import AggregateDriver, Batch, Outcome
 from tests.operators.aggregate.oracle import Answer, Question, answers, assert_alike, results_of
 from tests.operators.aggregate.strategies import batches_of, questions, setups, spec_of
@@ -85,8 +85,7 @@ def test_compaction_changes_nothing(data: st.DataObject) -> None:
 def test_small_pieces_change_nothing(data: st.DataObject) -> None:
     with (
         mock.patch.object(accumulate, "ROWS_AT_ONCE", 3),
-        mock.patch.object(accumulate, "SEGMENT_ROWS_MAX", 2),
-        mock.patch.object(rewriting, "SEGMENT_ROWS_MAX", 2),
+        mock.patch.object(segments, "SEGMENT_ROWS_MAX", 2),
     ):
         run_all(data)
 

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.runs import Run
 from skewless.arrays.types import KeyColumn, SideSpec
 from skewless.operators.asof import partners
@@ -34,7 +35,7 @@ def run_of(rows: Rows, floor: int, spread: bool) -> Run:
     """The rows as they lie in a segment, or by way of their numbers in one of another order."""
     in_order = sorted(range(len(rows)), key=lambda i: (HASHES[rows[i][0]], rows[i][1]))
     lying = range(len(rows)) if spread else in_order
-    columns = [pa.array([rows[i][c] for i in lying], SCHEMA.field(c).type) for c in range(3)]
+    columns = Columns(pa.array([rows[i][c] for i in lying], SCHEMA.field(c).type) for c in range(3))
     hashes = np.array([HASHES[rows[i][0]] for i in in_order], np.uint64)
     times = np.array([rows[i][1] for i in in_order], np.int64)
     return Run(hashes, times, columns, floor, np.array(in_order, np.int64) if spread else None)

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from skewless.engine.watermark import EventTimes
 from skewless.operators.pair import OutputColumn
 from skewless.operators.similarity import metrics, screening
-from skewless.operators.similarity.copying import form, forming, space
+from skewless.operators.similarity.copying import forming, space
 from skewless.operators.similarity.copying.way import RunningCopies
 from skewless.operators.similarity.looking import centers
 from skewless.operators.similarity.metrics import METRICS
@@ -31,8 +31,7 @@ from skewless.operators.similarity.strategies import (
     SimilarityStrategy,
 )
 from skewless.operators.similarity.strategies.looking import LookingStrategy, OnTheFly
-from skewless.state import compaction
-from skewless.state import rewriting as compact
+from skewless.state import compaction, segments
 from tests.operators.similarity.driver import Outcome, Setup, SimilarityDriver
 from tests.operators.similarity.oracle import FOREVER, OneRow, Question, answers
 from tests.strategies import examples
@@ -281,13 +280,12 @@ def test_repeated_tasks_change_nothing(data: st.DataObject) -> None:
 def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None:
     with (
         mock.patch.object(compaction, "FAN_IN", 2),
-        mock.patch.object(compact, "SEGMENT_ROWS_MAX", 2),
+        mock.patch.object(segments, "SEGMENT_ROWS_MAX", 2),
         mock.patch.object(metrics, "PAIRS_PER_CHUNK", 2),
         mock.patch.object(metrics, "NEAR_PER_CHUNK", 2),
         mock.patch.object(centers, "ROWS_AT_ONCE", 2),
         mock.patch.object(forming, "ROWS_AT_ONCE", 2),
         mock.patch.object(space, "ROWS_AT_ONCE", 2),
-        mock.patch.object(form, "SEGMENT_ROWS_MAX", 2),
     ):
         run_all(data, restart=True)
 

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.types import FAR_US, HASH_MAX, KeyColumn, SideSpec
 from skewless.engine.batch import run_batch
 from skewless.engine.executor import InProcessExecutor
@@ -105,7 +106,7 @@ def test_duties_cover_every_row_of_every_group_once(
 ) -> None:
     held: dict[int, Counter[int]] = {group: Counter() for group in range(groups)}
     stored = [
-        StoredRun(np.array(hashes, np.uint64), np.zeros(len(hashes), np.int64), [])
+        StoredRun(np.array(hashes, np.uint64), np.zeros(len(hashes), np.int64), Columns())
         for hashes in runs
     ]
     for instance in range(instances):
@@ -156,7 +157,7 @@ def runs_and_probes(draw: st.DrawFn) -> tuple[Probes, list[StoredRun]]:
 
     hashes, times = sorted_pairs(12)
     rows = np.array(draw(st.permutations(range(len(hashes)))), np.int64)
-    runs = [StoredRun(*sorted_pairs(20), []) for _ in range(draw(st.integers(0, 4)))]
+    runs = [StoredRun(*sorted_pairs(20), Columns()) for _ in range(draw(st.integers(0, 4)))]
     return Probes(hashes, times, rows, np.zeros(len(hashes), np.bool_)), runs
 
 
@@ -262,7 +263,7 @@ def pairs_of(spec: ThreeSpec, drawn: list[tuple[int, int, Any, int, Any]]) -> Bo
     schema_r, schema_s = spec.streams[0].schema, spec.streams[1].schema
     of_s = [pa.array(c, f.type) for c, f in zip((times_s, keys, more), schema_s, strict=True)]
     of_r = [pa.array(c, f.type) for c, f in zip((times_r, keys, many), schema_r, strict=True)]
-    return Bound({1: of_s, 0: of_r}, {1: np.array(times_s), 0: np.array(times_r)})
+    return Bound({1: Columns(of_s), 0: Columns(of_r)}, {1: np.array(times_s), 0: np.array(times_r)})
 
 
 def pairs_told(bound: Bound) -> Counter:
@@ -286,13 +287,13 @@ def test_packing_and_unpacking_gives_the_same_pairs(
     pairs = pairs_of(spec, drawn)
     cut = data.draw(st.integers(0, len(pairs)))
     parts = [pairs.take(np.arange(cut)), pairs.take(np.arange(cut, len(pairs)))]
-    packed = pack(spec, KIND, parts, packing=packing)
-    assert packed is not None
+    (packed,) = pack(spec, KIND, parts, packing=packing)
     run = run_of(packed)
     order = list(zip(run.hashes.tolist(), run.times.tolist(), strict=True))
     assert order == sorted(order)
     assert [c.type for c in packed.columns] == KIND.schema(spec).types
-    assert pairs_told(UnpackedPairs.of(spec, KIND, run).pairs()) == pairs_told(pairs)
+    (unpacked,) = UnpackedPairs.of(spec, KIND, run).pairs()
+    assert pairs_told(unpacked) == pairs_told(pairs)
 
 
 def test_equal_hubs_share_a_pack_and_others_do_not() -> None:
@@ -300,25 +301,22 @@ def test_equal_hubs_share_a_pack_and_others_do_not() -> None:
     drawn = [(0, 1, "a", 5, None), (0, 1, "a", 6, None), (0, 1, "a", 5, None),
              (0, 1, None, 5, None), (1, 1, "a", 5, None), (0, 2, "a", 5, None)]  # fmt: skip
     pairs = pairs_of(spec, drawn)
-    packed = pack(spec, KIND, [pairs], packing=True)
-    assert packed is not None
+    (packed,) = pack(spec, KIND, [pairs], packing=True)
     lengths = Counter(packed.columns[-1].value_lengths().to_pylist())
     assert lengths == Counter({3: 1, 1: 3})
-    apart = pack(spec, KIND, [pairs], packing=False)
-    assert apart is not None
+    (apart,) = pack(spec, KIND, [pairs], packing=False)
     assert apart.columns[-1].value_lengths().to_pylist() == [1] * 6
     nested = pack_spec(NESTED)
     same = [(0, 1, [{"x": 1, "s": "a"}], 5, None)] * 2
-    taken = pack(nested, KIND, [pairs_of(nested, same)], packing=True)
-    assert taken is not None
+    (taken,) = pack(nested, KIND, [pairs_of(nested, same)], packing=True)
     assert len(taken) == 2, "nested values are not compared"
 
 
 def test_nothing_makes_no_pack() -> None:
     spec = pack_spec(pa.string())
     empty = pairs_of(spec, [(0, 1, "a", 5, None)]).take(np.arange(0))
-    assert pack(spec, KIND, [], packing=True) is None
-    assert pack(spec, KIND, [empty], packing=True) is None
+    assert not list(pack(spec, KIND, [], packing=True))
+    assert not list(pack(spec, KIND, [empty], packing=True))
 
 
 def test_kinds_of_packs() -> None:

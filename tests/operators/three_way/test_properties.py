@@ -17,8 +17,7 @@ from skewless.operators.three_way.materialization import MaterializationPolicy
 from skewless.operators.three_way.packs import kinds_of
 from skewless.operators.three_way.spec import ThreeSpec
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
-from skewless.state import compaction
-from skewless.state import rewriting as compact
+from skewless.state import compaction, segments
 from tests.operators.three_way.driver import Batch, ThreeDriver
 from tests.operators.three_way.oracle import answers
 from tests.operators.three_way.strategies import batches_of, cases, setups
@@ -92,7 +91,7 @@ def test_repeated_tasks_change_nothing(data: st.DataObject) -> None:
 def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None:
     with (
         mock.patch.object(compaction, "FAN_IN", 2),
-        mock.patch.object(compact, "SEGMENT_ROWS_MAX", 2),
+        mock.patch.object(segments, "SEGMENT_ROWS_MAX", 2),
         mock.patch.object(bindings, "PAIRS_PER_CHUNK", 2),
         mock.patch.object(bindings, "ROWS_TOGETHER", 3),
     ):

@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from skewless.arrays import columns
 from skewless.engine.operator import Arrival, HeavyKey
-from skewless.operators import ingesting
 from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.ingest import ingest
 from skewless.state.files import Folder
@@ -136,7 +136,7 @@ def test_a_task_with_many_rows_writes_several_segments(tmp_path: Path) -> None:
     spec = a_spec(INT64)
     rows = [[(k, k, n) for k in range(10)] for n in range(6)]
     two_batches = 2 * batch_of(spec, rows[0]).nbytes
-    with mock.patch.object(ingesting, "SEGMENT_BYTES_MAX", two_batches):
+    with mock.patch.object(columns, "PIECE_BYTES", two_batches):
         arrivals = ingest_rows(tmp_path, spec, *rows[:5])
     assert [segment_of(arrival).rows for arrival in arrivals] == [20, 20, 10]
     assert len({segment_of(arrival).name for arrival in arrivals}) == 3

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.arrays import runs
+from skewless.arrays import columns, runs
+from skewless.arrays.columns import Columns
 from skewless.arrays.types import HASH_MAX
-from skewless.operators import ingesting
 from skewless.operators.two_way import lookup
 from skewless.operators.two_way import work as two_way
 from skewless.placement.routing import Broadcast, ContRand, Hash
@@ -31,7 +31,8 @@ def run_of(hashes: list[int]) -> two_way.Run:
     """A run whose only column numbers its rows."""
     rows = len(hashes)
     numbers = pa.array(range(rows), pa.int64())
-    return two_way.Run(np.array(hashes, np.uint64), np.zeros(rows, np.int64), [numbers], 0)
+    columns = Columns([numbers])
+    return two_way.Run(np.array(hashes, np.uint64), np.zeros(rows, np.int64), columns, 0)
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ def check_tiny_pieces(case: Case, setup: Setup, piece: int) -> None:
         mock.patch.object(lookup, "PAIRS_PER_CHUNK", piece),
         mock.patch.object(lookup, "CANDIDATES_FIRST", 1),
         mock.patch.object(runs, "SEGMENTS_MERGED_FROM", 1 + piece % 3),
-        mock.patch.object(ingesting, "SEGMENT_BYTES_MAX", 40 * piece),
+        mock.patch.object(columns, "PIECE_BYTES", 40 * piece),
     ):
         check(case, setup)
 

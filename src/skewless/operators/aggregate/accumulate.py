@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import Columns, gathered, pieces_of
 from skewless.arrays.merging import expand_ranges
 from skewless.arrays.types import Ints, UInts, frozen
 from skewless.engine.instance import Instance
@@ -20,8 +21,8 @@ from skewless.operators.aggregate.accumulators.base import State
 from skewless.operators.aggregate.row_shares import FileShare, Shares
 from skewless.operators.aggregate.spec import PARTIALS, Aggregate, AggregateSpec
 from skewless.operators.groups import group_rows
-from skewless.state.rewriting import SEGMENT_ROWS_MAX
 from skewless.state.segments import Rows, read_segment
+from skewless.state.turns import too_many
 
 # So many rows are worked on at once: bounds an instance's memory, sliding windows included.
 ROWS_AT_ONCE = 4_000_000
@@ -37,19 +38,18 @@ class AccumulateWork:
     closed_to_us: int
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
-        time_index = self.spec.input.time
+        time_index, window = self.spec.input.time, self.spec.window
         shares = [
             (read_segment(instance.folder, share.file, time_index), share)
             for share in self.shares[instance.number]  # read once only: not for the cache
         ]
         instance.clock.reset()
         rows = 0
-        for hashes, times, columns in _pieces(shares):
-            rows += len(hashes)
-            self._note_late(instance, times)
-            partials = partials_of_rows(self.spec, hashes, times, columns, self.closed_to_us)
-            for piece in partials.pieces(SEGMENT_ROWS_MAX):
-                instance.write(PARTIALS, piece, kind=PARTIALS)
+        for some in _pieces(shares, 1 if window is None else window.per_row):
+            rows += len(some)
+            self._note_late(instance, some.times)
+            partials = partials_of_rows(self.spec, some, self.closed_to_us)
+            instance.write(PARTIALS, partials, kind=PARTIALS)
         made = sum(s.rows for s in instance.written)
         instance.load = InstanceLoad(instance.number, rows=rows, pairs=made)
         return iter(())
@@ -62,23 +62,18 @@ class AccumulateWork:
             instance.note_late(window.last_start_of(early), self.closed_to_us + 1)
 
 
-def _pieces(
-    shares: Sequence[tuple[Rows, FileShare]],
-) -> Iterator[tuple[UInts, Ints, list[pa.Array]]]:
-    """An instance's rows of all files, some at a time."""
-    taken: list[tuple[UInts, Ints, list[pa.Array]]] = []
-    room = ROWS_AT_ONCE
-    for rows, share in shares:
-        indices = positions_in(share.begins, share.ends)
-        while len(indices):
-            some, indices = indices[:room], indices[room:]
-            room -= len(some)
-            taken.append(_rows_at(rows, some))
-            if not room:
-                yield _together(taken)
-                taken, room = [], ROWS_AT_ONCE
-    if taken:
-        yield _together(taken)
+def _pieces(shares: Sequence[tuple[Rows, FileShare]], copies: int) -> Iterator[Rows]:
+    """An instance's rows of all files, some at a time: each will be there in so many copies."""
+    parts = (part for rows, share in shares for part in _parts(rows, share, copies))
+    for some in gathered(parts, lambda rows: copies * rows.nbytes, ROWS_AT_ONCE):
+        yield _together(some)
+
+
+def _parts(rows: Rows, share: FileShare, copies: int) -> Iterator[Rows]:
+    indices = positions_in(share.begins, share.ends)
+    for piece in pieces_of((rows.columns, indices), copies=copies):
+        for begin in range(piece.start, piece.stop, ROWS_AT_ONCE):
+            yield _rows_at(rows, indices[begin : min(begin + ROWS_AT_ONCE, piece.stop)])
 
 
 def positions_in(begins: Ints, ends: Ints) -> Ints:
@@ -88,28 +83,22 @@ def positions_in(begins: Ints, ends: Ints) -> Ints:
     return positions
 
 
-def _rows_at(rows: Rows, indices: Ints) -> tuple[UInts, Ints, list[pa.Array]]:
+def _rows_at(rows: Rows, indices: Ints) -> Rows:
     begin, end = int(indices[0]), int(indices[-1]) + 1
-    if end - begin == len(indices):
-        sliced = [c.slice(begin, end - begin) for c in rows.columns]
-        return rows.hashes[begin:end], rows.times[begin:end], sliced
-    taken = pa.array(indices)
-    return rows.hashes[indices], rows.times[indices], [c.take(taken) for c in rows.columns]
+    return rows.slice(begin, end) if end - begin == len(indices) else rows.take(indices)
 
 
-def _together(
-    parts: Sequence[tuple[UInts, Ints, list[pa.Array]]],
-) -> tuple[UInts, Ints, list[pa.Array]]:
+def _together(parts: Sequence[Rows]) -> Rows:
     if len(parts) == 1:
         return parts[0]
-    columns = [pa.concat_arrays(list(c)) for c in zip(*(p[2] for p in parts), strict=True)]
-    return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]), columns
+    columns = Columns.concat([rows.columns for rows in parts])
+    hashes = np.concatenate([rows.hashes for rows in parts])
+    return Rows(hashes, np.concatenate([rows.times for rows in parts]), columns)
 
 
-def partials_of_rows(
-    spec: AggregateSpec, hashes: UInts, times: Ints, columns: list[pa.Array], closed_to_us: int
-) -> Rows:
+def partials_of_rows(spec: AggregateSpec, of: Rows, closed_to_us: int) -> Rows:
     """One partial result per group of rows. Windows that began up to `closed_to_us` are closed."""
+    hashes, times, columns = of.hashes, of.times, of.columns
     windows = times
     if spec.window is not None:
         rows, windows = spec.window.starts_of(times)
@@ -118,7 +107,7 @@ def partials_of_rows(
             rows, windows = rows[is_open], windows[is_open]
         if len(rows) != len(times) or spec.window.slide_us != spec.window.size_us:
             hashes = hashes[rows]
-            columns = [c.take(pa.array(rows)) for c in columns]
+            columns = columns.take(rows)
     key_columns = [columns[k.index] for k in spec.input.keys]
     grouped = group_rows(hashes, windows, key_columns, spec.input)
     order = pa.array(grouped.order)
@@ -135,12 +124,15 @@ def partials_of_rows(
     return _as_partials(spec, hashes[firsts], windows[firsts], kept)
 
 
-def merge_partials(spec: AggregateSpec, rows: Sequence[Rows], among: int | None = None) -> Rows:
-    """Partial results put together: one per group. With `among`, only groups that have one among
-    so many of the first."""
-    hashes = np.concatenate([r.hashes for r in rows])
-    windows = np.concatenate([r.times for r in rows])
-    columns = [pa.concat_arrays(list(c)) for c in zip(*(r.columns for r in rows), strict=True)]
+def merge_partials(spec: AggregateSpec, rows: Sequence[Rows], touched: int | None = None) -> Rows:
+    """Partial results put together: one per group. With `touched`, only groups that have one in so
+    many of the first parts."""
+    if len(rows) > 2 and too_many(rows):  # of one group, as a rule
+        half = touched if touched is not None and touched < len(rows) else len(rows) // 2
+        halves = [merge_partials(spec, some) for some in (rows[:half], rows[half:])]
+        return merge_partials(spec, halves, None if touched is None else 1 + (half != touched))
+    every = _together(rows)
+    hashes, windows, columns = every.hashes, every.times, every.columns
     keys = columns[spec.keys_at : spec.keys_at + len(spec.input.keys)]
     grouped = group_rows(hashes, windows, keys, spec.input)
     firsts, order = grouped.order[grouped.firsts], pa.array(grouped.order)
@@ -150,8 +142,9 @@ def merge_partials(spec: AggregateSpec, rows: Sequence[Rows], among: int | None 
         others = [c.take(order) for c in state]
         kept += accumulator.merge(accumulator.init(len(firsts)), grouped.groups, others)
     merged = _as_partials(spec, hashes[firsts], windows[firsts], kept)
-    if among is None:
+    if touched is None:
         return merged
+    among = sum(map(len, rows[:touched]))
     wanted = np.unique(grouped.groups[grouped.order < among])
     return merged if len(wanted) == len(merged) else merged.take(wanted)
 
@@ -172,4 +165,4 @@ def _as_partials(spec: AggregateSpec, hashes: UInts, windows: Ints, kept: list[p
         c if c.type == kind else c.cast(kind) for c, kind in zip(columns, types, strict=True)
     ]
     times = windows if spec.window is not None else np.zeros(len(hashes), np.int64)
-    return Rows(hashes, times, checked)
+    return Rows(hashes, times, Columns(checked))

@@ -19,6 +19,7 @@ from skewless.operators.groups import by_changes
 from skewless.placement.units import slot_bounds
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
+from skewless.state.turns import in_turn
 
 RESULT_ROWS = 65_536
 
@@ -39,12 +40,18 @@ class FinishWork:
         mine = slot_bounds(instance.number, instance.number, instance.instances)
         instance.reads = {PARTIALS: [mine]}
         fresh, old = self._touched(instance) if self.touched else ([], self._closed(instance))
-        parts = [rows for rows in (*fresh, *old) if len(rows)]
-        if not parts:
+        parts = [*fresh, *old]
+        for ranges in in_turn(parts):
+            some = [rows.slice(at.start, at.stop) for rows, at in zip(parts, ranges, strict=True)]
+            yield from self._results(some[: len(fresh)], some[len(fresh) :])
+
+    def _results(self, fresh: list[Rows], old: list[Rows]) -> Iterator[pa.RecordBatch]:
+        fresh, old = ([rows for rows in some if len(rows)] for some in (fresh, old))
+        if not fresh and (self.touched or not old):
             return
         # Keys that only share their hash with a touched one have come along: they are left out.
-        among = sum(map(len, fresh)) if self.touched else None
-        results = results_of(self.spec, merge_partials(self.spec, parts, among))
+        merged = merge_partials(self.spec, [*fresh, *old], len(fresh) if self.touched else None)
+        results = results_of(self.spec, merged)
         for begin in range(0, results.num_rows, RESULT_ROWS):
             yield results.slice(begin, RESULT_ROWS)
 

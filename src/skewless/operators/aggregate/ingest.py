@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import keys
+from skewless.arrays.columns import Columns
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, Ints, UInts, frozen
 from skewless.engine.operator import Arrival, HeavyKey, IngestContext
@@ -41,7 +42,7 @@ def ingest(
     label = DRIVER if grouping.planned_by_driver else label_of(context.task)
     grouper = resume_grouper(context.folder, context.state(), grouping, instances, label)
     for piece in in_pieces(batches):
-        yield _ingest_some(pa.concat_batches(piece), spec, grouper, context.folder)
+        yield _ingest_some(piece, spec, grouper, context.folder)
     if not grouping.planned_by_driver:
         yield Arrival(INPUT, blobs=(write_grouper(context.folder, grouper, label),))
 
@@ -84,7 +85,7 @@ def _ordered(arrived: pa.RecordBatch, spec: AggregateSpec, grouper: Grouper) -> 
         short = np.uint16 if instances <= 1 << 16 else np.int64  # short numbers sort faster
         order = order[np.argsort(places.astype(short)[order], kind="stable")]
     counts = np.bincount(places, minlength=instances)
-    columns = [column.take(pa.array(order)) for column in arrived.columns]
+    columns = Columns(arrived.columns).take(order)
     bounds = np.concatenate([[0], np.cumsum(counts)])
     return Rows(hashes[order], times[order], columns), bounds
 

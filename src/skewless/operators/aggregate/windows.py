@@ -35,6 +35,11 @@ class Window:
             starts.append(start[inside])
         return np.concatenate(rows), np.concatenate(starts)
 
+    @property
+    def per_row(self) -> int:
+        """How many windows a row is in at most."""
+        return -(-self.size_us // self.slide_us)
+
     def last_start_of(self, times: Ints) -> Ints:
         """The begin of the last window that each row is in."""
         return times // self.slide_us * self.slide_us

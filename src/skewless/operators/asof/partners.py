@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import pieces_of
 from skewless.arrays.keys import keys_equal
 from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.nearest import nearest_ranges
@@ -70,9 +71,10 @@ class Partners:
         compare, found = Comparison(self.spec), [EMPTY]
         for number, run in enumerate(self.others):
             asking, partners = chosen.of_run(number)
-            same = compare.matching("left", rows, asking, run, partners)
-            if same is not None:
-                found.append(asking[~same])
+            for piece in pieces_of((rows, asking), (run, partners)):
+                same = compare.matching("left", rows, asking[piece], run, partners[piece])
+                if same is not None:
+                    found.append(asking[piece][~same])
         return np.concatenate(found)
 
     def _choose_again(self, rows: Run, hashes: UInts, chosen: Chosen) -> None:
@@ -177,24 +179,67 @@ def _nearest(spec: AsofSpec, rows: Run, others: Sequence[Run]) -> list[_Candidat
     return [some.where(some.times == best[some.asking]) for some in found]
 
 
+@dataclass(frozen=True)
+class _Tied:
+    """Rows of several runs, the greatest of which is looked for in every group. Rows are numbers
+    here, groups numbered from 0 and in order."""
+
+    runs: Sequence[Run]
+    run_of: Ints
+    row_of: Ints
+
+    @property
+    def widest(self) -> int:
+        return max(run.widest for run in self.runs)
+
+    def row_bytes(self, rows: Ints) -> Ints:
+        sizes = np.empty(len(rows), np.int64)
+        for run, mine in self._by_run(rows):
+            sizes[mine] = run.row_bytes(self.row_of[rows[mine]])
+        return sizes
+
+    def _by_run(self, rows: Ints) -> Iterator[tuple[Run, Ints]]:
+        """Which of some rows lie in each run."""
+        for number in np.unique(self.run_of[rows]).tolist():
+            yield self.runs[number], np.flatnonzero(self.run_of[rows] == number)
+
+    def _columns(self, rows: Ints) -> Iterator[pa.Array]:
+        of_runs = list(self._by_run(rows))
+        places = pa.array(np.argsort(np.concatenate([mine for _, mine in of_runs])))
+        for i in range(len(self.runs[0].columns)):
+            parts = [run.column(i, self.row_of[rows[mine]]) for run, mine in of_runs]
+            yield pa.concat_arrays(parts).take(places)
+
+    def _greatest(self, rows: Ints, groups: Ints) -> Ints:
+        return greatest(groups - groups[0], self._columns(rows))
+
+    def winners(self, rows: Ints, groups: Ints) -> Ints:
+        """The greatest row of every group. Where they are too much to be put together, some after
+        the other: those that win meet again."""
+        while len(rows) > groups[-1] + 1:
+            pieces = pieces_of((self, rows))
+            best = [at.start + self._greatest(rows[at], groups[at]) for at in pieces]
+            kept = np.concatenate(best)
+            if len(kept) == len(rows):  # each so large that it was alone: two of a group, at least
+                first = int(np.flatnonzero(groups[1:] == groups[:-1])[0])
+                two = slice(first, first + 2)
+                loser = 1 - self._greatest(rows[two], groups[two])
+                kept = np.delete(kept, first + loser)
+            rows, groups = rows[kept], groups[kept]
+        return rows
+
+
 def _settle(others: Sequence[Run], tied: Sequence[_Candidates], chosen: Chosen) -> None:
     """Of rows of one hash and time, give everyone the greatest."""
     places = [some.rows() for some in tied]
     hashes = np.concatenate([others[s.run].hashes[p] for s, p in zip(tied, places, strict=True)])
     times = np.concatenate([others[s.run].times[p] for s, p in zip(tied, places, strict=True)])
     grouped = by_changes(sort_order(frozen(hashes), frozen(times)), [hashes, times])
-    indices = [others[s.run].indices(p) for s, p in zip(tied, places, strict=True)]
-
-    def columns() -> Iterator[pa.Array]:
-        for i in range(len(others[tied[0].run].columns)):
-            parts = [others[s.run].columns[i].take(p) for s, p in zip(tied, indices, strict=True)]
-            yield pa.concat_arrays(parts).take(pa.array(grouped.order))
-
-    winners = grouped.order[greatest(grouped.groups, columns())]
     group_of = np.empty(len(hashes), np.int64)
     group_of[grouped.order] = grouped.groups
     run_of = np.repeat([some.run for some in tied], [len(p) for p in places])
     row_of, begin = np.concatenate(places), 0
+    winners = _Tied(others, run_of, row_of).winners(grouped.order, grouped.groups)
     for some, mine in zip(tied, places, strict=True):
         winner = winners[group_of[begin + np.searchsorted(mine, some.first)]]
         chosen.put(some.asking, run_of[winner], row_of[winner])

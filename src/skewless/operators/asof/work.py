@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import pieces_of
 from skewless.arrays.runs import Run
 from skewless.arrays.types import SIDES, Flags
 from skewless.engine.instance import Instance
@@ -73,7 +74,8 @@ class InstanceAsof(InstanceJoin):
             asking, found = chosen.of_run(number)
             if len(asking):
                 self._tally.matches += len(asking)
-                yield self._emit(rows, asking, run, found)
+                for piece in pieces_of((rows, asking), (run, found)):
+                    yield self._emit(rows, asking[piece], run, found[piece])
         if "left" in self._asof.how.unmatched:
             yield from self._emit_alone("left", iter([rows.keep(chosen.run == NONE)]))
 

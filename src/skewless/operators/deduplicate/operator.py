@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, SideSpec, frozen
 from skewless.durations import format_duration_us
@@ -112,7 +113,7 @@ class DeduplicateOperator(Operator):
         batch = context.batch_id()
         for piece, some in enumerate(in_pieces(batches)):
             stamp = (batch << 31) + (context.task << 15) + min(piece, (1 << 15) - 1)
-            yield self._ingest_some(pa.concat_batches(some), stamp, context)
+            yield self._ingest_some(some, stamp, context)
 
     def exchanged(self) -> Mapping[str, Layout]:
         return {PENDING: self.spec.layouts()[PENDING]}
@@ -131,11 +132,11 @@ class DeduplicateOperator(Operator):
         hashes = hash_groups([rows.column(k.index) for k in side.keys], side, rows.num_rows)
         times = times_of(rows.columns, side.time, rows.num_rows)
         order = sort_order(frozen(hashes), frozen(times))
-        columns = [column.take(pa.array(order)) for column in rows.columns]
+        columns = Columns(rows.columns).take(order)
         stored = Rows(hashes[order], times[order], columns)
         collides = share_hashes(stored.hashes, [columns[k.index] for k in side.keys])
         stamps = pa.array(np.full(len(order), stamp))
-        stamped = Rows(stored.hashes, stored.times, [*columns, stamps])
+        stamped = Rows(stored.hashes, stored.times, Columns([*columns, stamps]))
         runs: tuple[RunRef, ...] = ()
         if context.outbox is None:
             runs = (RunRef(self.write(PENDING, stamped, context)),)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.firsts import TimedRun, first_rows
 from skewless.arrays.runs import bounds
 from skewless.arrays.types import SideSpec, UInts
@@ -17,6 +18,7 @@ from skewless.operators.groups import number_keys
 from skewless.placement.units import slot_bounds
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
+from skewless.state.turns import in_turn
 
 KEPT, PENDING = "kept", "input"  # what was emitted and is remembered; what is yet to be decided
 
@@ -38,16 +40,33 @@ class DeduplicateWork:
         mine = slot_bounds(instance.number, instance.number, instance.instances)
         instance.reads = {KEPT: [mine], PENDING: [mine]}
         old = sorted(self.old, key=lambda s: s.side == KEPT)
-        parts = [self._mine(s, instance) for s in (*self.new, *old)]
+        every = [self._mine(s, instance) for s in (*self.new, *old)]
         instance.clock.reset()
         count = sum(s.side == PENDING for s in (*self.new, *old))
+        instance.detail = {"collides": False}
+        keys = [self._keys(rows, pending=n < count) for n, rows in enumerate(every)]
+        for ranges in in_turn(keys, by_hash=True):
+            parts, keys_of_parts = (
+                [rows.slice(at.start, at.stop) for rows, at in zip(of, ranges, strict=True)]
+                for of in (every, keys)
+            )
+            yield from self._first(parts, keys_of_parts, count, instance)
+        new = every[: len(self.new)]
+        for rows in new:
+            instance.note_late(rows.times, self.watermark_us)
+        instance.load = InstanceLoad(instance.number, rows=sum(map(len, new)))
+
+    def _first(
+        self, parts: list[Rows], keys: list[Rows], count: int, instance: Instance
+    ) -> Iterator[pa.RecordBatch]:
+        """The first rows of some hashes. So many of the parts are yet to be decided about."""
         places = [np.arange(len(rows)) for rows in parts]
         runs = [self._run(n, rows, pending=n < count) for n, rows in enumerate(parts)]
         heads = [run.heads() for run in runs]
-        some = [rows.take(at) for rows, at in zip(parts, heads, strict=True)]
-        collides = self.collides or _disagree(some, self._numbers(some, count))
+        some = [rows.take(at) for rows, at in zip(keys, heads, strict=True)]
+        collides = self.collides or _disagree(some, self._numbers(some))
         if collides:
-            numbers = self._numbers(parts, count)
+            numbers = self._numbers(keys)
             places = [np.lexsort([run.times, n]) for run, n in zip(runs, numbers, strict=True)]
             runs = [
                 replace(run, codes=n[at], times=run.times[at], order=run.order[at])
@@ -57,11 +76,7 @@ class DeduplicateWork:
         for rows, at, where in zip(parts, found, places, strict=False):
             if len(at):
                 yield self._emit(rows.take(np.sort(where[at])), instance)
-        new = parts[: len(self.new)]
-        for rows in new:
-            instance.note_late(rows.times, self.watermark_us)
-        instance.load = InstanceLoad(instance.number, rows=sum(map(len, new)))
-        instance.detail = {"collides": collides}
+        instance.detail["collides"] |= collides
 
     def _mine(self, segment: SegmentInfo, instance: Instance) -> Rows:
         rows = instance.rows(segment)
@@ -73,20 +88,24 @@ class DeduplicateWork:
         order = rows.columns[-1].to_numpy() if pending else rows.times
         return TimedRun(rows.hashes, rows.times, order, floor_us)
 
-    def _numbers(self, parts: list[Rows], count: int) -> list[UInts]:
+    def _numbers(self, parts: list[Rows]) -> list[UInts]:
         """A number per row, equal where the values of keys are."""
-        indices = [key.index for key in self.side.keys]
-        columns = [
-            [rows.columns[i if n < count else k] for n, rows in enumerate(parts)]
-            for k, i in enumerate(indices)
-        ]
-        hashes = np.concatenate([np.empty(0, np.uint64), *(rows.hashes for rows in parts)])
-        numbers = number_keys(hashes, [pa.concat_arrays(c) for c in columns if c], self.side)
+        if not parts:
+            return []
+        hashes = np.concatenate([rows.hashes for rows in parts])
+        columns = Columns.concat([rows.columns for rows in parts])
+        numbers = number_keys(hashes, columns, self.side)
         return np.split(numbers, np.cumsum([len(rows) for rows in parts])[:-1])
+
+    def _keys(self, rows: Rows, *, pending: bool) -> Rows:
+        """The rows with their keys only."""
+        at = (key.index if pending else k for k, key in enumerate(self.side.keys))
+        return Rows(rows.hashes, rows.times, Columns(rows.columns[i] for i in at))
 
     def _emit(self, rows: Rows, instance: Instance) -> pa.RecordBatch:
         """Emit first rows, and remember them."""
-        memory = [*(rows.columns[key.index] for key in self.side.keys), pa.array(rows.times)]
+        keys = (rows.columns[key.index] for key in self.side.keys)
+        memory = Columns([*keys, pa.array(rows.times)])
         instance.write(KEPT, Rows(rows.hashes, rows.times, memory), kind=KEPT)
         return pa.RecordBatch.from_arrays(rows.columns[:-1], schema=self.side.schema)
 

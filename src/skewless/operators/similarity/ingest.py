@@ -30,7 +30,7 @@ def ingest_vectors(
     """Have the rows of one task stored that can be compared; report what was found."""
     task = VectorTask(spec, side, dimension if spec.dimension is None else spec.dimension, store)
     for piece in in_pieces(batches):
-        yield task.arrival(pa.concat_batches(piece))
+        yield task.arrival(piece)
 
 
 @dataclass(frozen=True)

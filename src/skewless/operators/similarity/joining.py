@@ -121,7 +121,7 @@ class Meetings:
             if len(found):
                 self.tally.matches += len(found)
                 new, old = probes.run.chosen(found), run.chosen(partners)
-                yield self._output.rows(probes.side, new, old, distances)
+                yield from self._output.rows(probes.side, new, old, distances)
 
     def _ranges(self, probes: Probes, run: Run) -> tuple[Ints, Ints]:
         """Where in a segment the possible partners of each probe lie."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import pieces_of
 from skewless.arrays.types import Floats, Ints, Side
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.state.segments import Rows
@@ -25,8 +27,15 @@ class PairOutput:
     def of(spec: SimilaritySpec) -> PairOutput:
         return PairOutput(spec, spec.output_schema())
 
-    def rows(self, side: Side, new: Chosen, old: Chosen, distances: Floats) -> pa.RecordBatch:
+    def rows(
+        self, side: Side, new: Chosen, old: Chosen, distances: Floats
+    ) -> Iterator[pa.RecordBatch]:
         """Pairs that new rows of a side have found."""
+        for piece in pieces_of((new[0].columns, new[1]), (old[0].columns, old[1])):
+            some = (new[0], new[1][piece]), (old[0], old[1][piece])
+            yield self._rows(side, *some, distances[piece])
+
+    def _rows(self, side: Side, new: Chosen, old: Chosen, distances: Floats) -> pa.RecordBatch:
         columns = (
             self._in_order(new, old)
             if self.spec.is_self_join

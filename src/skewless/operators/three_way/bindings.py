@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import keys
+from skewless.arrays.columns import Columns, gathered, most_bytes, pieces_of
 from skewless.arrays.merging import expand_ranges, match_ranges
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, Flags, Ints, UInts, frozen
@@ -25,30 +26,42 @@ ROWS_TOGETHER = 1 << 15  # small results are put together before they probe agai
 class Bound:
     """Combinations of rows: for each stream that is bound its columns and times, row by row."""
 
-    columns: dict[int, list[pa.Array]]
+    columns: dict[int, Columns]
     times: dict[int, Ints]
 
     def __len__(self) -> int:
         return len(next(iter(self.times.values())))
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory."""
+        every = (column for columns in self.columns.values() for column in columns)
+        return sum(column.get_total_buffer_size() for column in every)
+
+    @property
+    def widest(self) -> int:
+        return sum(columns.widest for columns in self.columns.values())
+
+    def row_bytes(self, rows: Ints) -> Ints:
+        sizes = np.zeros(len(rows), np.int64)
+        for columns in self.columns.values():
+            sizes += columns.row_bytes(rows)
+        return sizes
+
     def take(self, rows: Ints) -> Bound:
-        indices = pa.array(rows)
         return Bound(
-            {x: [c.take(indices) for c in columns] for x, columns in self.columns.items()},
+            {x: columns.take(rows) for x, columns in self.columns.items()},
             {x: times[rows] for x, times in self.times.items()},
         )
 
-    def plus(self, stream: int, columns: list[pa.Array], times: Ints) -> Bound:
+    def plus(self, stream: int, columns: Columns, times: Ints) -> Bound:
         return Bound({**self.columns, stream: columns}, {**self.times, stream: times})
 
     @staticmethod
     def together(parts: Sequence[Bound]) -> Bound:
         if len(parts) == 1:
             return parts[0]
-        columns = {
-            x: [pa.concat_arrays(list(c)) for c in zip(*(p.columns[x] for p in parts), strict=True)]
-            for x in parts[0].columns
-        }
+        columns = {x: Columns.concat([p.columns[x] for p in parts]) for x in parts[0].columns}
         return Bound(columns, {x: np.concatenate([p.times[x] for p in parts])
                                for x in parts[0].times})  # fmt: skip
 
@@ -59,21 +72,20 @@ class StoredRun:
 
     hashes: UInts
     times: Ints
-    columns: list[pa.Array]
+    columns: Columns
     floor_us: int = -FAR_US
 
     def __len__(self) -> int:
         return len(self.hashes)
 
-    def taken(self, rows: Ints) -> tuple[list[pa.Array], Ints]:
+    def taken(self, rows: Ints) -> tuple[Columns, Ints]:
         """Some rows: columns and times."""
-        indices = pa.array(rows)
-        return [c.take(indices) for c in self.columns], self.times[rows]
+        return self.columns.take(rows), self.times[rows]
 
     def slice(self, begin: int, end: int) -> StoredRun:
         if end - begin == len(self):
             return self
-        columns = [c.slice(begin, end - begin) for c in self.columns]
+        columns = self.columns.slice(begin, end)
         return StoredRun(self.hashes[begin:end], self.times[begin:end], columns, self.floor_us)
 
     def of_subgroup(self, subgroup: Share) -> StoredRun:
@@ -180,6 +192,15 @@ def candidates(
             yield r.run, probes.rows[found], partners
 
 
+def in_pieces(
+    bound: Bound, found: Iterable[tuple[StoredRun, Ints, Ints]]
+) -> Iterator[tuple[StoredRun, Ints, Ints]]:
+    """The same candidates, as few at a time as their columns can be taken of."""
+    for run, rows, partners in found:
+        for piece in pieces_of((bound, rows), (run.columns, partners)):
+            yield run, rows[piece], partners[piece]
+
+
 def _ranges(
     probes: Probes, bounds_us: tuple[int, int], runs: Sequence[StoredRun]
 ) -> Iterator[Ranges]:
@@ -201,51 +222,64 @@ def extend(
     """Bound rows with each of their partners in a further stream, by way of one edge. Conditions
     that another bound stream has with that one are checked at once. `new` is the stream whose new
     rows all this is for. With a `share`, others have the same rows, and other pairs."""
+    for bound in together(parts):
+        found = _partners(spec, bound, hop, runs, tally, new, share)
+        for some in gathered(found, lambda partners: partners.nbytes, PAIRS_PER_CHUNK):
+            yield Partners.joined(some)
+
+
+def _partners(
+    spec: ThreeSpec,
+    bound: Bound,
+    hop: tuple[int, int],
+    runs: Sequence[StoredRun],
+    tally: Tally,
+    new: int,
+    share: Share,
+) -> Iterator[Partners]:
     via, to = hop
     edge = spec.edge(via, to)
     assert edge is not None
-    for bound in together(parts):
-        probes = probes_of(bound, via, edge)
-        others = [x for x in bound.columns if x != via]
-        checked = [e for x in others if (e := spec.edge(x, to)) is not None]
-        unsure = [] if keys.is_exact(edge.pair.left) else [edge]
-        met, fit = 0, Partners(bound, to)
-        for run, rows, partners in candidates(probes, edge.partner_bounds(via), runs, share):
-            met += len(rows)
-            # Only what is compared is taken before it is known which candidates fit.
-            found = Candidates(bound, rows, to, run, partners)
-            fits = fitting(found, [*unsure, *checked], timed=checked)
-            if fits.any():
-                yield from fit.add(rows[fits], run, partners[fits])
-        yield from fit.rest()
-        hits = int(probes.hit.sum())
-        tally.met(new, hop, counted(len(bound), share), met, counted(hits, share))
+    probes = probes_of(bound, via, edge)
+    others = [x for x in bound.columns if x != via]
+    checked = [e for x in others if (e := spec.edge(x, to)) is not None]
+    unsure = [] if keys.is_exact(edge.pair.left) else [edge]
+    met, every = 0, candidates(probes, edge.partner_bounds(via), runs, share)
+    for run, rows, partners in in_pieces(bound, every):
+        met += len(rows)
+        # Only what is compared is taken before it is known which candidates fit.
+        found = Candidates(bound, rows, to, run, partners)
+        fits = fitting(found, [*unsure, *checked], timed=checked)
+        if fits.any():
+            columns, times = run.taken(partners[fits])
+            yield Partners(bound, rows[fits], Bound({to: columns}, {to: times}))
+    hits = int(probes.hit.sum())
+    tally.met(new, hop, counted(len(bound), share), met, counted(hits, share))
 
 
-@dataclass
+@dataclass(frozen=True)
 class Partners:
-    """Partners of bound rows, run by run. The rows are repeated for many of them at once: each time
-    costs, and there may be few partners in a run."""
+    """Partners that bound rows have found in a run: which rows, and whom."""
 
     bound: Bound
-    to: int
-    rows: list[Ints] = field(default_factory=list)
-    found: list[Bound] = field(default_factory=list)
+    rows: Ints
+    found: Bound
 
-    def add(self, rows: Ints, run: StoredRun, partners: Ints) -> Iterator[Bound]:
-        columns, times = run.taken(partners)
-        self.rows.append(rows)
-        self.found.append(Bound({self.to: columns}, {self.to: times}))
-        if sum(map(len, self.rows)) >= PAIRS_PER_CHUNK:
-            yield from self.rest()
+    def __len__(self) -> int:
+        return len(self.rows)
 
-    def rest(self) -> Iterator[Bound]:
-        """Those that have not been given yet."""
-        if self.rows:
-            found = Bound.together(self.found)
-            mine = self.bound.take(np.concatenate(self.rows))
-            yield mine.plus(self.to, found.columns[self.to], found.times[self.to])
-        self.rows, self.found = [], []
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both."""
+        return self.found.nbytes + most_bytes(self.bound, self.rows)
+
+    @staticmethod
+    def joined(parts: Sequence[Partners]) -> Bound:
+        """The rows with their partners. Rows are repeated for many at once: each time costs, and
+        there may be few partners in a run."""
+        mine = parts[0].bound.take(np.concatenate([part.rows for part in parts]))
+        found = Bound.together([part.found for part in parts])
+        return Bound({**mine.columns, **found.columns}, {**mine.times, **found.times})
 
 
 @dataclass(frozen=True)
@@ -292,16 +326,8 @@ def fitting(found: Candidates, edges: Sequence[Edge], timed: Sequence[Edge]) -> 
 
 def together(parts: Iterable[Bound]) -> Iterator[Bound]:
     """Small parts as larger ones: probing costs by the part."""
-    waiting: list[Bound] = []
-    rows = 0
-    for part in parts:
-        if len(part):
-            waiting.append(part)
-            rows += len(part)
-        if rows >= ROWS_TOGETHER:
-            yield Bound.together(waiting)
-            waiting, rows = [], 0
-    if waiting:
+    some = (part for part in parts if len(part))
+    for waiting in gathered(some, lambda part: part.nbytes, ROWS_TOGETHER):
         yield Bound.together(waiting)
 
 

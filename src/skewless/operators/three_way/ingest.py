@@ -20,7 +20,7 @@ def ingest(
 ) -> Iterator[Arrival]:
     """Sort and store the rows of one task; tell what was found."""
     for piece in in_pieces(batches):
-        yield _ingest_some(pa.concat_batches(piece), spec, stream, folder)
+        yield _ingest_some(piece, spec, stream, folder)
 
 
 def _ingest_some(arrived: pa.RecordBatch, spec: ThreeSpec, stream: int, folder: Folder) -> Arrival:

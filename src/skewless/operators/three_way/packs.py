@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from skewless.arrays import keys
+from skewless.arrays.columns import Columns, gathered, pieces_of
 from skewless.arrays.merging import expand_ranges
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, Ints, UInts, frozen
@@ -26,6 +27,7 @@ from skewless.operators.three_way.bindings import (
     candidates,
     extend,
     fitting,
+    in_pieces,
     probes_of,
     together,
 )
@@ -89,12 +91,17 @@ def hub_of(spec: ThreeSpec, earlier: int, later: int) -> int:
     return later if spec.edge(later, third) is not None else earlier
 
 
-def pack(spec: ThreeSpec, kind: PackKind, parts: Iterable[Bound], *, packing: bool) -> Rows | None:
-    """Pairs as packs, sorted to be probed; without `packing` one pack per pair."""
-    waiting = [part for part in parts if len(part)]
-    if not waiting:
-        return None
-    pairs = Bound.together(waiting)
+def pack(
+    spec: ThreeSpec, kind: PackKind, parts: Iterable[Bound], *, packing: bool
+) -> Iterator[Rows]:
+    """Pairs as packs, sorted to be probed; without `packing` one pack per pair. A hub with more
+    partners than a segment can hold is in several packs."""
+    some = (part for part in parts if len(part))
+    for waiting in gathered(some, lambda part: part.nbytes):
+        yield _packed(spec, kind, Bound.together(waiting), packing=packing)
+
+
+def _packed(spec: ThreeSpec, kind: PackKind, pairs: Bound, *, packing: bool) -> Rows:
     edge = kind.edge(spec)
     side, hub_columns = edge.side(kind.hub), pairs.columns[kind.hub]
     cells = None
@@ -107,10 +114,9 @@ def pack(spec: ThreeSpec, kind: PackKind, parts: Iterable[Bound], *, packing: bo
     hashes, times = hashes[order], times[order]
     firsts = _firsts(pairs, kind.hub, hashes, times) if packing else np.arange(len(hashes))
     offsets = pa.array(np.append(firsts, len(hashes)).astype(np.int32))
-    taken = pa.array(firsts)
-    columns = [c.take(taken) for c in pairs.columns[kind.hub]]
-    columns += [pa.ListArray.from_arrays(offsets, c) for c in pairs.columns[kind.partner]]
-    return Rows(hashes[firsts], times[firsts], columns)
+    hubs = pairs.columns[kind.hub].take(firsts)
+    lists = [pa.ListArray.from_arrays(offsets, c) for c in pairs.columns[kind.partner]]
+    return Rows(hashes[firsts], times[firsts], Columns([*hubs, *lists]))
 
 
 def _firsts(pairs: Bound, hub: int, hashes: UInts, times: Ints) -> Ints:
@@ -152,15 +158,16 @@ def probe_packs(
     """Rows of the third stream with the pairs in the packs they fit: triples."""
     third, edge = kind.third, kind.edge(spec)
     unsure = [] if keys.is_exact(edge.pair.left) else [edge]
+    unpacked = {id(run): UnpackedPairs.of(spec, kind, run) for run in runs}
     for bound in together(parts):
         probes = probes_of(bound, third, edge)
         met = 0
-        for run, rows, packs in candidates(probes, edge.partner_bounds(third), runs, share):
+        every = candidates(probes, edge.partner_bounds(third), runs, share)
+        for run, rows, packs in in_pieces(bound, every):
             met += len(rows)
             fits = fitting(Candidates(bound, rows, kind.hub, run, packs), unsure, timed=[])
             if fits.any():
-                unpacked = UnpackedPairs.of(spec, kind, run)
-                yield from unpacked.triples(bound, rows[fits], packs[fits])
+                yield from unpacked[id(run)].triples(bound, rows[fits], packs[fits])
         tally.met(PROBED_PACKS, (third, kind.hub), counted(len(bound), share), met, 0)
 
 
@@ -178,15 +185,15 @@ def extend_packs(
     unpacked = UnpackedPairs.of(spec, kind, packs)
     numbers = np.arange(len(packs))
     hubs = Bound(
-        {kind.hub: unpacked.hubs.columns, NUMBERED: [pa.array(numbers)]},
+        {kind.hub: unpacked.hubs.columns, NUMBERED: Columns([pa.array(numbers)])},
         {kind.hub: packs.times, NUMBERED: numbers},
     )
     for found in extend(spec, [hubs], (kind.hub, kind.third), runs, tally, new):
-        within, places = unpacked.each(found.times[NUMBERED])
         third = Bound(
             {kind.third: found.columns[kind.third]}, {kind.third: found.times[kind.third]}
         )
-        yield unpacked.paired(third.take(within), found.times[NUMBERED][within], places)
+        for rows, numbered, places in unpacked.each(third, None, found.times[NUMBERED]):
+            yield unpacked.paired(third.take(rows), numbered, places)
 
 
 @dataclass(frozen=True)
@@ -204,37 +211,45 @@ class UnpackedPairs:
     def of(spec: ThreeSpec, kind: PackKind, run: StoredRun) -> UnpackedPairs:
         width = len(spec.streams[kind.hub].schema)
         lists = run.columns[width:]
-        columns = [c.values for c in lists]
+        columns = Columns(c.values for c in lists)
         times = times_of(columns, spec.streams[kind.partner].time, len(columns[0]))
-        hubs = StoredRun(run.hashes, run.times, run.columns[:width])
+        hubs = StoredRun(run.hashes, run.times, Columns(run.columns[:width]))
         begins = lists[0].offsets.to_numpy()
         return UnpackedPairs(spec, kind, hubs, StoredRun(NO_HASHES, times, columns), begins)
 
-    def each(self, packs: Ints) -> tuple[Ints, Ints]:
-        """Each partner in some packs: (which of the packs, where it lies)."""
+    def each(
+        self, bound: Bound, rows: Ints | None, packs: Ints
+    ) -> Iterator[tuple[Ints, Ints, Ints]]:
+        """Bound rows, or all of them, with each partner in the packs they met: (row, pack, where
+        the partner lies), as few at a time as their columns can be taken of."""
         first, last = (self.begins[at].astype(np.int64) for at in (packs, packs + 1))
         members = int((last - first).sum())
         within, places, *_ = expand_ranges(frozen(first), frozen(last), 0, 0, members)
-        return within, places
+        rows, packs = within if rows is None else rows[within], packs[within]
+        taken = (bound, rows), (self.hubs.columns, packs), (self.partners.columns, places)
+        for piece in pieces_of(*taken):
+            yield rows[piece], packs[piece], places[piece]
 
     def triples(self, bound: Bound, rows: Ints, packs: Ints) -> Iterator[Bound]:
         """Rows with each partner in the packs they fit, where that fits them, too. Nothing is
         taken before that is known: most of what is met is not wanted."""
-        within, places = self.each(packs)
-        rows, packs = rows[within], packs[within]
         rest = self.spec.edge(self.kind.third, self.kind.partner)
-        if rest is not None:
-            found = Candidates(bound, rows, self.kind.partner, self.partners, places)
-            fits = fitting(found, [rest], timed=[rest])
-            rows, packs, places = rows[fits], packs[fits], places[fits]
-        if len(rows):
-            yield self.paired(bound.take(rows), packs, places)
+        for mine, hubs, places in self.each(bound, rows, packs):
+            if rest is not None:
+                found = Candidates(bound, mine, self.kind.partner, self.partners, places)
+                fits = np.flatnonzero(fitting(found, [rest], timed=[rest]))
+                if len(fits):
+                    yield self.paired(bound.take(mine[fits]), hubs[fits], places[fits])
+            elif len(mine):
+                yield self.paired(bound.take(mine), hubs, places)
 
     def paired(self, bound: Bound, packs: Ints, places: Ints) -> Bound:
         """Rows, each with the hub of a pack and one of its partners."""
         bound = bound.plus(self.kind.hub, *self.hubs.taken(packs))
         return bound.plus(self.kind.partner, *self.partners.taken(places))
 
-    def pairs(self) -> Bound:
+    def pairs(self) -> Iterator[Bound]:
         """All pairs."""
-        return self.paired(Bound({}, {}), *self.each(np.arange(len(self.hubs))))
+        nobody = Bound({}, {})
+        for _, packs, places in self.each(nobody, None, np.arange(len(self.hubs))):
+            yield self.paired(nobody, packs, places)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import pyarrow as pa
 
 from skewless.arrays.types import Ints
 from skewless.engine.operator import RunRef
@@ -141,5 +140,4 @@ class SegmentReader:
 def _bound(stream: int, rows: Rows, mine: Ints) -> Bound:
     if len(mine) == len(rows):
         return Bound({stream: rows.columns}, {stream: rows.times})
-    taken = pa.array(mine)
-    return Bound({stream: [c.take(taken) for c in rows.columns]}, {stream: rows.times[mine]})
+    return Bound({stream: rows.columns.take(mine)}, {stream: rows.times[mine]})

@@ -107,7 +107,8 @@ class TreeWork(BicliqueWork):
     def _of_new_pairs(self, join: InstanceJoin, duty: Duty) -> Iterator[Bound]:
         kind, edge = self.kind, self.kind.edge(self.spec)
         made = (UnpackedPairs.of(self.spec, kind, run) for run in join.reader.made_packs(kind))
-        pairs = _sent(join, (packs.pairs() for packs in made), kind.hub, edge, duty)
+        every = (pairs for packs in made for pairs in packs.pairs())
+        pairs = _sent(join, every, kind.hub, edge, duty)
         runs = join.reader.stored(kind.third, edge, with_new=True, part=duty.part)
         return join.extend(pairs, (kind.hub, kind.third), runs, kind.hub)
 

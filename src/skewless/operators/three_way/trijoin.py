@@ -113,9 +113,10 @@ class TriJoinWork(ThreeWork):
         pairs = join.extend(rows, (new, duty.group), held, new)
         hub = hub_of(self.spec, duty.group, new)
         kind = PackKind(hub, new + duty.group - hub)
-        packs = join.keep(kind, pairs, packing=self.packing)
+        made = join.keep(kind, pairs, packing=self.packing)
         outer_pair = self.spec.edge(duty.group, kind.third) is None
-        if packs is not None and outer_pair and duty.group < kind.third:
+        if made and outer_pair and duty.group < kind.third:
             runs = join.reader.stored(kind.third, kind.edge(self.spec), with_new=kind.third < new)
-            join.tally.shipped += len(packs) * members(kind.third, join.share[1], GROUPS)
-            yield from join.extend_packs(kind, run_of(packs), runs, new)
+            for packs in made:
+                join.tally.shipped += len(packs) * members(kind.third, join.share[1], GROUPS)
+                yield from join.extend_packs(kind, run_of(packs), runs, new)

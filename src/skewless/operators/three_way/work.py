@@ -62,11 +62,10 @@ class InstanceJoin:
         """Packs with each row of the third stream that they fit."""
         return extend_packs(self.spec, kind, packs, runs, self.tally, new)
 
-    def keep(self, kind: PackKind, pairs: Iterable[Bound], *, packing: bool) -> Rows | None:
+    def keep(self, kind: PackKind, pairs: Iterable[Bound], *, packing: bool) -> list[Rows]:
         """Leave pairs to later batches; how they are packed."""
-        packed = pack(self.spec, kind, pairs, packing=packing)
-        if packed is not None:
-            self.packs.append((kind, packed))
+        packed = list(pack(self.spec, kind, pairs, packing=packing))
+        self.packs += [(kind, packs) for packs in packed]
         return packed
 
 

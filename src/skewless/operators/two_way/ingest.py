@@ -30,7 +30,7 @@ def ingest(
 ) -> Iterator[Arrival]:
     """Sort and store the rows of one task; tell what was found."""
     for piece in in_pieces(batches):
-        yield _ingest_some(pa.concat_batches(piece), spec, side, context)
+        yield _ingest_some(piece, spec, side, context)
 
 
 def _ingest_some(

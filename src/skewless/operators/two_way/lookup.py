@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from skewless.arrays import keys
-from skewless.arrays.merging import mark_matched, pairs_in_ranges
-from skewless.arrays.runs import Run
+from skewless.arrays.merging import mark_matched
+from skewless.arrays.runs import Run, bounded_pairs
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Flags, Ints, Side, SideSpec, frozen, other_side
 from skewless.operators.pair import JoinSpec
@@ -78,9 +78,10 @@ class Lookup:
         most = CANDIDATES_FIRST
         while len(left := np.flatnonzero((first < last) & ~found[owner])):
             end = np.minimum(first[left] + most, last[left])
-            for asked, partners in pairs_in_ranges(first[left], end, PAIRS_PER_CHUNK):
-                same = self.compare.matching(self.side, probes, left[asked], run, partners)
-                found[owner[left[asked if same is None else asked[same]]]] = True
+            ranges = first[left], end
+            for asked, partners in bounded_pairs(probes, run, ranges, PAIRS_PER_CHUNK, left):
+                same = self.compare.matching(self.side, probes, asked, run, partners)
+                found[owner[asked if same is None else asked[same]]] = True
             first[left] = end
             most = 2 * most
 
@@ -94,7 +95,7 @@ class Lookup:
                 np.add.at(met, first[some], 1)
                 np.add.at(met, last[some], -1)
                 continue
-            for asked, partners in pairs_in_ranges(first, last, PAIRS_PER_CHUNK):
+            for asked, partners in bounded_pairs(prober, rows, (first, last), PAIRS_PER_CHUNK):
                 same = self.compare.matching(self.other, prober, asked, rows, partners)
                 found = np.unique(partners if same is None else partners[same])
                 met[found] += 1

@@ -21,9 +21,17 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import keys
+from skewless.arrays.columns import gathered, pieces_of
 from skewless.arrays.counting import count_rows
-from skewless.arrays.merging import pairs_in_ranges
-from skewless.arrays.runs import Run, bounds, clip, merged, part_of_ranges, select
+from skewless.arrays.runs import (
+    Run,
+    bounded_pairs,
+    bounds,
+    clip,
+    merged,
+    part_of_ranges,
+    select,
+)
 from skewless.arrays.types import SIDES, Flags, Ints, Side, UInts, frozen, other_side
 from skewless.arrays.values import converted
 from skewless.engine.instance import Instance
@@ -132,16 +140,9 @@ class InstanceJoin:
         for segment in (*self._needed(), *(ref.segment for ref in self._plan.new)):
             self._instance.rows(segment)
         self._clock.reset()
-        waiting: list[pa.RecordBatch] = []
-        rows = 0
-        for batch in self._emitted():
-            waiting.append(batch)
-            rows += batch.num_rows
-            if rows >= ROWS_PER_OUTPUT:
-                yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
-                waiting, rows = [], 0
-        if waiting:
-            yield pa.concat_batches(waiting)
+        bytes_of = pa.RecordBatch.get_total_buffer_size
+        for waiting in gathered(self._emitted(), bytes_of, ROWS_PER_OUTPUT):
+            yield pa.concat_batches(waiting) if len(waiting) > 1 else waiting[0]
 
     def _needed(self) -> Iterable[SegmentInfo]:
         """The stored segments that this instance looks into. Where rows are looked up, their
@@ -182,9 +183,11 @@ class InstanceJoin:
     def _emit_alone(self, side: Side, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
         for run in (run for run in runs if len(run)):
             for at in range(0, len(run), PAIRS_PER_CHUNK):
-                some = run.take(np.arange(at, min(at + PAIRS_PER_CHUNK, len(run))))
-                self._tally.matches += len(some)
-                yield emitted(self._spec, side, some, self._schema)
+                positions = np.arange(at, min(at + PAIRS_PER_CHUNK, len(run)))
+                self._tally.matches += len(positions)
+                for piece in pieces_of((run, positions)):
+                    some = run.take(positions[piece])
+                    yield emitted(self._spec, side, some, self._schema)
 
     def _matches(self) -> Iterator[pa.RecordBatch]:
         for side in SIDES:
@@ -246,7 +249,7 @@ class InstanceJoin:
         self, side: Side, prober: Run, run: Run, ranges: tuple[Ints, Ints], found: _Found
     ) -> Iterator[pa.RecordBatch]:
         """The matches among the candidates of every probing row."""
-        for candidates in pairs_in_ranges(*ranges, PAIRS_PER_CHUNK):
+        for candidates in bounded_pairs(prober, run, ranges, PAIRS_PER_CHUNK):
             probes, partners = candidates
             same = self._compare.matching(side, prober, probes, run, partners)
             if same is not None:
@@ -296,19 +299,20 @@ class InstanceJoin:
             runs.append(run)
         if prober == "right":
             # Two newcomers meet where the right one probes.
-            new = [self._stored_run(r.segment) for r in self._plan.new_of("left")]
-            runs += [part(run) for run in merged([take_units(run, units) for run in new])]
+            new = [r.segment for r in self._plan.new_of("left")]
+            mine = [take_units(self._stored_run(segment), units) for segment in new]
+            runs += [part(run) for run in merged(mine, [segment.bytes for segment in new])]
         return runs
 
     def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
         """The new rows of a side as they probe in these units."""
-        runs = []
-        for ref in self._plan.new_of(side):
+        runs, new = [], self._plan.new_of(side)
+        for ref in new:
             run = self._probes(ref)
             probing = select(run, [_dealt(run, unit, _cut(unit, side)) for unit in units])
             self._tally.rows += len(probing)
             runs.append(probing)
-        return [run for run in merged(runs) if len(run)]
+        return [run for run in merged(runs, [ref.segment.bytes for ref in new]) if len(run)]
 
     def _probes(self, ref: RunRef) -> Run:
         rows, floor = self._instance.rows(ref.segment), ref.segment.floor_us

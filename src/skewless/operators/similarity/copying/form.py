@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import Columns, gathered, pieces_of
 from skewless.arrays.types import Floats, Ints, UInts
 from skewless.engine.instance import Instance
 from skewless.engine.report import InstanceLoad
@@ -34,7 +35,7 @@ from skewless.operators.similarity.points import Points, concat, take
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.worksets import NEVER_US, Worksets, read_all, write_worksets
 from skewless.state.blobs import BlobInfo
-from skewless.state.rewriting import SEGMENT_ROWS_MAX, in_order
+from skewless.state.rewriting import in_order
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 
@@ -72,13 +73,14 @@ class Found(NamedTuple):
     taken: Ints
     points: Points
 
-    def copied(self, some: Ints, ids: UInts, from_center: Floats | None = None) -> Rows:
-        """Some of these rows, as rows of worksets."""
+    def copied(self, some: Ints, ids: UInts, from_center: Floats | None = None) -> Iterator[Rows]:
+        """Some of these rows, as rows of worksets; each may be in several."""
         taken = self.taken[some]
-        columns = [c.take(pa.array(taken)) for c in self.rows.columns]
-        if from_center is not None:
-            columns.append(pa.array(from_center))
-        return Rows(ids, self.rows.times[taken], columns)
+        for piece in pieces_of((self.rows.columns, taken)):
+            columns = self.rows.columns.take(taken[piece])
+            if from_center is not None:
+                columns = Columns([*columns, pa.array(from_center[piece])])
+            yield Rows(ids[piece], self.rows.times[taken[piece]], columns)
 
 
 class InstanceForming:
@@ -101,8 +103,8 @@ class InstanceForming:
                 formed.append(worksets)
                 made.append((partition, after))
         for side, parts in self._parts.items():
-            for piece in in_order(parts).pieces(SEGMENT_ROWS_MAX):
-                instance.write(side, piece, kind=role_of(side))
+            for some in gathered(parts, lambda rows: rows.nbytes):
+                instance.write(side, in_order(some), kind=role_of(side))
         every = Worksets.joined(formed)
         alive = None if every is None else every.needed(*work.keep_sets_after_us)
         gone = np.setdiff1d(every.ids, alive.ids) if every and alive is not None else NOBODY
@@ -185,9 +187,10 @@ class InstanceForming:
             copies = former.copies(found.points, begin)
             self._add(input_of(found.segment), COPY, found.copied(*copies))
 
-    def _add(self, side: str, role: str, rows: Rows) -> None:
-        if len(rows):
-            self._parts.setdefault(named(side, role), []).append(rows)
+    def _add(self, side: str, role: str, parts: Iterator[Rows]) -> None:
+        found = [rows for rows in parts if len(rows)]
+        if found:
+            self._parts.setdefault(named(side, role), []).extend(found)
 
 
 def _with_members(

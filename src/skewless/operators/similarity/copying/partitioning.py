@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.columns import Columns, pieces_of
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, Ints, frozen
 from skewless.engine.instance import Instance
@@ -46,10 +47,11 @@ from skewless.state.segments import (
 
 
 class Partitioned(NamedTuple):
-    """Rows by partition and time, and what that has cost: `sent` are rows times partitions."""
+    """Rows by partition and time, and what that has cost: `sent` are rows times partitions. A row
+    is outer in many partitions: such rows come in pieces."""
 
-    inner: Rows
-    outer: Rows
+    inner: list[Rows]
+    outer: list[Rows]
     sent: int
     distances: int
 
@@ -59,21 +61,24 @@ class Partitioned(NamedTuple):
 
 
 def partition(
-    spec: SimilaritySpec, space: Space, points: Points, times: Ints, columns: list[pa.Array]
+    spec: SimilaritySpec, space: Space, points: Points, times: Ints, columns: Columns
 ) -> Partitioned:
     """Rows in the partitions that they are sent to."""
     placed = space.place(spec, points)
     every = np.arange(len(points))
-    inner = _in_partitions(every, placed.inner, times, columns)
-    outer = _in_partitions(placed.rows, placed.outer, times, columns)
-    return Partitioned(inner, outer, len(inner) + len(outer), len(points) * len(space))
+    inner = list(_in_partitions(every, placed.inner, times, columns))
+    outer = list(_in_partitions(placed.rows, placed.outer, times, columns))
+    sent = len(placed.inner) + len(placed.outer)
+    return Partitioned(inner, outer, sent, len(points) * len(space))
 
 
-def _in_partitions(rows: Ints, partitions: Ints, times: Ints, columns: list[pa.Array]) -> Rows:
+def _in_partitions(rows: Ints, partitions: Ints, times: Ints, columns: Columns) -> Iterator[Rows]:
     ids, times = ids_of(partitions), times[rows]
     order = sort_order(frozen(ids), frozen(times))
-    taken = pa.array(rows[order])
-    return Rows(ids[order], times[order], [c.take(taken) for c in columns])
+    ids, times, rows = ids[order], times[order], rows[order]
+    for piece in pieces_of((columns, rows)):
+        if len(rows):
+            yield Rows(ids[piece], times[piece], columns.take(rows[piece]))
 
 
 @dataclass(frozen=True)
@@ -92,20 +97,19 @@ class StoreByPartition:
     def __call__(self, arrived: pa.RecordBatch, points: Points) -> Stored:
         times = times_of(arrived.columns, self.spec.side(self.side).time, arrived.num_rows)
         if self.space is None:
-            aside = Rows(np.zeros(len(times), np.uint64), times, arrived.columns)
+            aside = Rows(np.zeros(len(times), np.uint64), times, Columns(arrived.columns))
             sample = sample_of(points, self.sampled, self.seed)
             return Stored(
                 scratch=(self._written(self.side, aside, SCRATCH),),
                 blobs=(write_space(self.folder, sample),),
                 counted={"sampled_from": len(points)},
             )
-        found = partition(self.spec, self.space, points, times, arrived.columns)
+        found = partition(self.spec, self.space, points, times, Columns(arrived.columns))
         inner_place = SCRATCH if self.formed else SEGMENTS
-        inner = self._written(named(self.side, INNER), found.inner, inner_place)
-        runs = [] if self.formed else [RunRef(inner)]
-        if len(found.outer):
-            runs.append(RunRef(self._written(named(self.side, OUTER), found.outer, SEGMENTS)))
-        return Stored(tuple(runs), (inner,) if self.formed else (), (), found.counted)
+        inner = [self._written(named(self.side, INNER), rows, inner_place) for rows in found.inner]
+        outer = [self._written(named(self.side, OUTER), rows, SEGMENTS) for rows in found.outer]
+        runs = [RunRef(segment) for segment in (outer if self.formed else [*inner, *outer])]
+        return Stored(tuple(runs), tuple(inner) if self.formed else (), (), found.counted)
 
     def _written(self, side: str, rows: Rows, place: str) -> SegmentInfo:
         return write_segment(
@@ -146,7 +150,7 @@ class PartitionWork:
         side = input_of(segment)
         points = self.spec.metric.points([rows.columns[i] for i in self.spec.side(side).vector])
         found = partition(self.spec, space, points, rows.times, rows.columns)
-        for role, part in ((INNER, found.inner), (OUTER, found.outer)):
-            if len(part):
+        for role, parts in ((INNER, found.inner), (OUTER, found.outer)):
+            for part in parts:
                 instance.write(named(side, role), part, kind=role)
         return found

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, frozen
 from skewless.engine.operator import Batch, IngestContext, Outcome, RunRef, Step
@@ -60,8 +61,7 @@ class StoreAtHome:
         times = times_of(arrived.columns, spec.side(self.side).time, arrived.num_rows)
         ids, distances, worksets = self.strategy.assign(spec, points, self.known, self.stored)
         order = sort_order(frozen(ids), frozen(times))
-        indices = pa.array(order)
-        columns = [c.take(indices) for c in arrived.columns] + [pa.array(distances[order])]
+        columns = Columns([*Columns(arrived.columns).take(order), pa.array(distances[order])])
         segment = write_segment(
             self.folder, self.side, spec.stored_schema(self.side),
             Rows(ids[order], times[order], columns), floor_us=-FAR_US, level=0, batch_id=-1,
