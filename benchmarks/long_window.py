@@ -47,10 +47,10 @@ from skewless.operators.deduplicate.work import KEPT, PENDING
 from skewless.operators.pair import JoinSpec, OutputColumn
 from skewless.operators.two_way.operator import NOTHING_MEASURED, JoinOperator
 from skewless.placement.routing import Hash
-from skewless.state import files
 from skewless.state.commits import COMMITS
 from skewless.state.compaction import Portion
 from skewless.state.segments import SegmentInfo
+from skewless.state.stores import local
 
 HOUR_US = 3_600_000_000
 BATCHES = 115_000
@@ -291,8 +291,9 @@ def run(case: Case, tell: Callable[[str], None] = say) -> Json:
             figures.task_ms.append(executor.task_ms)
             figures.commit_ms.append(query.commit_ms)
             figures.task_bytes.append(executor.task_bytes)
-            size = query.folder.size(f"{COMMITS}/{batch_id:012d}.json")
-            figures.commit_bytes.append(size or 0)
+            size = query.folder.size(f"{COMMITS}/{batch_id:012d}-e{query.epoch}.json")
+            assert size is not None, "every batch leaves a commit"
+            figures.commit_bytes.append(size)
             figures.segments.append(report.segments)
             if batch_id % 10_000 == 9_999:
                 tell(f"{case.name}: {batch_id + 1} batches, {report.segments} segments")
@@ -311,7 +312,7 @@ def run(case: Case, tell: Callable[[str], None] = say) -> Json:
 
 
 def measure(batches: int) -> Json:
-    with mock.patch.object(files, "SYNC", False):
+    with mock.patch.object(local, "SYNC", False):
         runs = [run(case) for case in cases(batches)]
     worst = {
         MEDIAN: max(part["p50_ms"] for r in runs for part in r["over_time"]),
