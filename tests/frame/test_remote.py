@@ -105,13 +105,17 @@ def test_damaged_state_is_refused(damage: str, s3: S3Server) -> None:
     name = min(s.name for s in last.segments)
     content = folder.read(name)
     folder.delete(name)
+    middle = len(content) // 2
+    altered = content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
     if damage != "missing":
-        folder.write(name, content[:-1] if damage == "truncated" else content[:-1] + b"!")
+        folder.write(name, content[:middle] if damage == "truncated" else altered)
         # Of a whole copy in the cache nobody can tell.
         for file in cache.cache_folder().iterdir():
             file.unlink()
     with pytest.raises(StateDamagedError, match=r"is missing|was truncated or altered"):
         frame.restart(0)
+        for number in range(3, BATCHES):
+            frame.batch(number)
 
 
 def test_what_a_crash_left_is_removed(s3: S3Server) -> None:
