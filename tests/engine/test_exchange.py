@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.types import HASH_MAX
 from skewless.cli.inspect import hosts_table
 from skewless.engine.exchange import DEALS, Homes, MergeTask, Outbox, Packet
@@ -44,7 +45,7 @@ HASHES = st.lists(
 
 def rows_with(hashes: list[int]) -> Rows:
     ordered = np.array(sorted(hashes), np.uint64)
-    return Rows(ordered, np.arange(len(hashes)), [pa.array(range(len(hashes)))])
+    return Rows(ordered, np.arange(len(hashes)), Columns([pa.array(range(len(hashes)))]))
 
 
 def decoded(packet: Packet) -> pa.RecordBatch:

@@ -28,7 +28,14 @@ from skewless.engine.takeover import record, take_over
 from skewless.engine.watermark import NEVER_US, advance, behind, known, reached
 from skewless.errors import DataError, StateDamagedError
 from skewless.state.blobs import BLOBS
-from skewless.state.commits import COMMITS, Commit, CommitLog, Move, OperatorState
+from skewless.state.commits import (
+    COMMITS,
+    Commit,
+    CommitLog,
+    Move,
+    OperatorState,
+    TornError,
+)
 from skewless.state.epochs import OWNER, Ownership, claimed, epoch_of, own_folder
 from skewless.state.files import Folder
 from skewless.state.hiding import make_salt
@@ -106,6 +113,8 @@ class Query:
         """Make or check the state folder, and take it; finish what a crash left unfinished."""
         self._make_folders()
         refuse_if_unfinished(self.folder)
+        with contextlib.suppress(TornError):  # of that below
+            self._commits.latest()  # what another version wrote is refused before it is claimed
         if self._hides_keys:
             make_salt(self.folder)
         self.ownership.take(
