@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from skewless.spark.arguments.similarity_join import Similar, similarity_join
     from skewless.spark.result import Result
 
-__version__ = "0.4.0"
+__version__ = "0.5.0"
 
 __all__ = [
     "Accumulator",

@@ -16,16 +16,16 @@ from skewless.engine.ahead import FarAheadLog
 from skewless.engine.clock import BatchClock
 from skewless.engine.counted import MaybeReport, WorkPrices
 from skewless.engine.exchange import Homes
-from skewless.engine.hosts import by_host
 from skewless.engine.idleness import idle_inputs, last_heard_us
 from skewless.engine.instance import Start, StepTask
-from skewless.engine.loss import LossLog, put_together
-from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Outcome, Step
+from skewless.engine.loss import LossLog
+from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Step
 from skewless.engine.pipeline import IngestTask, Node, Pipeline
-from skewless.engine.report import BatchReport, InstanceReport, OperatorReport, heaviest
+from skewless.engine.report import BatchReport, InstanceReport
 from skewless.engine.sizing import Sizing
+from skewless.engine.summary import batch_report
 from skewless.engine.takeover import record, take_over
-from skewless.engine.watermark import NEVER_US, advance, behind, known, reached
+from skewless.engine.watermark import NEVER_US, advance, behind, reached
 from skewless.errors import DataError, StateDamagedError
 from skewless.state.blobs import BLOBS
 from skewless.state.commits import (
@@ -315,7 +315,8 @@ class Query:
             for name, batch in batches.items()
         }
         commit = Commit(batch_id, states, self._made_durable(moves), self._fingerprint, self.epoch)
-        report = self._report(commit, batches, outcomes, phases_ms or {})
+        notes = {name: (*self._notes.get(name, ()), *self.sizes[name].notes()) for name in batches}
+        report = batch_report(self.pipeline, batches, outcomes, notes, phases_ms or {})
         self.ownership.check()
         write_report(self.folder, batch_id, report.to_json())
         failpoints.hit("history.written", self.root, batch_id)
@@ -340,28 +341,6 @@ class Query:
         for durable in DURABLE:
             self.folder.sync(durable)
         return made_durable(self.folder, moves)
-
-    def _report(
-        self,
-        commit: Commit,
-        batches: Mapping[str, Batch],
-        outcomes: Mapping[str, Outcome],
-        phases_ms: Mapping[str, float],
-    ) -> BatchReport:
-        reports = [
-            _operator_report(
-                node,
-                batches[node.name],
-                outcomes[node.name],
-                (*self._notes.get(node.name, ()), *self.sizes[node.name].notes()),
-            )
-            for node in self.pipeline.nodes
-        ]
-        streams = {
-            f"{node.name}.{i.name}": _rows_of(i, batches[node.name].arrivals)
-            for node, i, _ in self.pipeline.streams()
-        }
-        return BatchReport.of(commit.batch_id, reports, streams, phases_ms)
 
     def _clean_up(self, batch_id: int, unused: set[str]) -> None:
         """Delete what no kept commit refers to any more, and what the batch has written that is
@@ -395,10 +374,6 @@ def _latest(
     return latest
 
 
-def _rows_of(i: Input, arrivals: Sequence[Arrival]) -> int:
-    return sum(a.rows for a in arrivals if a.input == i.name)
-
-
 def _files_of(batches: Iterable[Batch]) -> Iterable[str]:
     """All that a batch has written and that may not be state."""
     for batch in batches:
@@ -411,46 +386,6 @@ def _files_of(batches: Iterable[Batch]) -> Iterable[str]:
 def _emitted_nothing(batch: Batch) -> bool:
     """Whether it is certain that a batch has no results."""
     return batch.is_complete and not any(r.emitted for step in batch.reports for r in step if r)
-
-
-def _operator_report(
-    node: Node, batch: Batch, outcome: Outcome, notes: tuple[str, ...]
-) -> OperatorReport:
-    dropped: dict[str, int] = {}
-    for counts in (*(a.dropped for a in batch.arrivals), outcome.dropped):
-        for cause, count in counts.items():
-            dropped[cause] = dropped.get(cause, 0) + count
-    dropped["late"] = dropped.get("late", 0) + sum(load.late for load in outcome.loads)
-    reports = [r for step in batch.reports for r in step if r is not None]
-    emitted, worked = sum(r.emitted for r in reports), [r.traffic for r in reports]
-    return OperatorReport(
-        name=node.name,
-        rows={i.name: _rows_of(i, batch.arrivals) for i in node.operator.inputs},
-        dropped={cause: count for cause, count in dropped.items() if count},
-        lateness=_lateness(node, batch),
-        counters={"matches": emitted} | dict(outcome.counters),
-        state_rows=outcome.segments.rows,
-        state_bytes=outcome.segments.bytes,
-        segments=len(outcome.segments),
-        watermark_us=known(batch.watermark_us),
-        instances=outcome.loads,
-        heavy_keys=heaviest(batch.arrivals),
-        decisions=outcome.decisions,
-        verdict=outcome.verdict,
-        slots=outcome.slots,
-        keys=outcome.keys,
-        key_figures=outcome.key_figures,
-        notes=notes,
-        idle=batch.idle,
-        hosts=by_host((*(a.traffic for a in batch.arrivals), *worked)),
-    )
-
-
-def _lateness(node: Node, batch: Batch) -> dict[str, int]:
-    """The late rows of a batch by the lateness that would have kept them, given for all inputs."""
-    of_all = [r.lateness for step in batch.reports for r in step if r is not None]
-    late_us = max((i.late_us for i, feed in node.fed() if feed.source is None), default=0)
-    return put_together(of_all, late_us)
 
 
 def _refuse_null_times(i: Input, arrivals: Sequence[Arrival]) -> None:
