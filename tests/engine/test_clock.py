@@ -210,7 +210,7 @@ def test_losing_rows_to_the_future_is_loud(
     told = Told(tmp_path, with_rules(rules, rules))
     with caplog.at_level(logging.WARNING, "skewless"):
         told.at(100, a=[50, 101], b=[50])
-    assert "1 of 3 rows (33.3%) were dropped: 1 ahead" in caplog.text
+    assert "1 of 3 rows (33.3%) were dropped: 1 ahead" in caplog.messages[0]
 
 
 def test_rows_of_another_year_are_told_of_once(
@@ -219,12 +219,11 @@ def test_rows_of_another_year_are_told_of_once(
     told = Told(tmp_path, with_rules(ClockRules(), ClockRules()))
     with caplog.at_level(logging.WARNING, "skewless"):
         told.at(1000, a=[1000 + 366 * DAY_S])
-        assert caplog.text == ""
+        assert caplog.messages == []
         told.at(1000, a=[1000 + 367 * DAY_S])
         told.at(1000, a=[1000 + 368 * DAY_S])
-    assert caplog.text.count("ahead of the clock") == 1
-    assert (
+    assert caplog.messages == [
         "join: a row of the left input is 367 days ahead of the clock (1971-01-03T00:16:40+00:00, "
         "column 'a_t'). Rows of today will be late from now on, once all inputs are so far; "
         'max_ahead="1 day" puts such rows aside'
-    ) in caplog.text
+    ]

@@ -39,7 +39,7 @@ def last_commit(folder: Path) -> int:
     return max((int(file.stem.partition("-")[0]) for file in commits), default=-1)
 
 
-def commits_in(state: Path) -> dict[int, dict[str, dict[str, list[dict[str, str]]]]]:
+def commits_in(state: Path) -> dict[int, dict[str, dict[str, Any]]]:
     """What each commit says of each operator. Commits are read as they are: what reads them in a
     query is under test."""
     return {
@@ -48,15 +48,25 @@ def commits_in(state: Path) -> dict[int, dict[str, dict[str, list[dict[str, str]
     }
 
 
+def listed_in(state: Path, listing: dict[str, Any]) -> set[str]:
+    """The files that a commit lists of an operator: itself, in manifests, and of what is being
+    rewritten."""
+    names = {file["name"] for kind in ("segments", "blobs") for file in listing.get(kind, ())}
+    for manifest in listing.get("manifests", ()):
+        gone = bytes.fromhex(manifest["gone"])
+        inside = json.loads((state / manifest["name"]).read_text())
+        alive = (i for i in range(len(inside)) if not (gone and gone[i // 8] >> (7 - i % 8) & 1))
+        names |= {manifest["name"], *(inside[i]["name"] for i in alive)}
+    for rewriting in listing.get("under_way", ()):
+        names |= listed_in(state, rewriting["written"])
+    return names
+
+
 def nothing_is_left_over(state: Path) -> None:
     """All files are listed in a commit, and nothing of a batch remains."""
-    listed = {
-        file["name"]
-        for operators in commits_in(state).values()
-        for operator in operators.values()
-        for kind in ("segments", "blobs")
-        for file in operator[kind]
-    }
+    listed: set[str] = set()
+    for operators in commits_in(state).values():
+        listed = listed.union(*(listed_in(state, operator) for operator in operators.values()))
     assert listed
     found = {f"{part}/{file.name}" for part in DURABLE for file in (state / part).iterdir()}
     assert found == listed

@@ -138,9 +138,9 @@ def test_keys(spark: SparkSession, tmp_path: Path, by: tuple[str, ...]) -> None:
     assert_same(read_parquet(out), expected)
 
 
-def ingest_badly(task: IngestTask) -> ArrowFunction:
+def ingest_badly(task: IngestTask, *, packets: bool) -> ArrowFunction:
     """Two hashes for all keys. The function goes to the workers as it is."""
-    ingest = ingest_function(task)
+    ingest = ingest_function(task, packets=packets)
 
     def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         import numpy as np

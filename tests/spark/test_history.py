@@ -85,9 +85,13 @@ def test_instances(query: tuple[str, FileStream, FileStream]) -> None:
         # Two of the three share a group: each sees all new rows of it, the third only its own.
         assert 80 < sum(load.rows for load in report.instances) <= 160
         assert sum(load.late for load in report.instances) == report.late
-        assert all(load.time_ms > 0 for load in report.instances)
-        times = [load.time_ms for load in report.instances]
-        assert report.busiest_over_mean == pytest.approx(max(times) * 3 / sum(times))
+        assert all(load.time_ms > 0 and load.work_ms > 0 for load in report.instances)
+        for told, by in (
+            (report.busiest_over_mean, "work_ms"),
+            (report.measured_over_mean, "time_ms"),
+        ):
+            loads = [getattr(load, by) for load in report.instances]
+            assert told == pytest.approx(max(loads) * 3 / sum(loads))
 
 
 def test_phases(query: tuple[str, FileStream, FileStream]) -> None:

@@ -351,6 +351,7 @@ class Query:
                 self._commits.delete(old)
                 # A file that a commit does not refer to any more does not come back.
                 unused |= self._kept.pop(old).files_beyond(self._kept[later])
+            self.folder.sync(COMMITS)  # a loss of power must not bring back one without its files
             self._janitor.delete(unused)
             for own in (own_folder(self.folder, REPORTS), staging_folder(self.folder, batch_id)):
                 self.folder.delete_folder(own)

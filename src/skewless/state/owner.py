@@ -48,7 +48,7 @@ class CheckpointLock:
         """Take the checkpoint, unless a query is alive that has it. A query of this process that
         was stopped a moment ago may still be finishing its batch: that is waited for, a running one
         is not."""
-        self._folder.make()
+        self._folder.check()
         deadline = time.monotonic() + WAIT_S
         while True:
             ending = self._is_ending()  # asked first: what lets go in between is then free to take

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.engine.operator import Batch
 from skewless.engine.watermark import EventTimes
 from skewless.operators.pair import OutputColumn
 from skewless.operators.similarity import metrics, screening
@@ -293,9 +294,9 @@ def test_compaction_and_small_pieces_change_nothing(data: st.DataObject) -> None
 @examples(30)
 @given(st.data())
 def test_worksets_that_move_at_random_change_nothing(data: st.DataObject) -> None:
-    def scatter(self: RunningCopies, reports: Any) -> tuple[Any, ...]:
-        ids = [i for report in reports for i, _, _ in report.detail["sets"]]
-        self.owners = {i: data.draw(st.integers(0, len(reports) - 1)) for i in ids}
+    def scatter(self: RunningCopies, batch: Batch) -> tuple[Any, ...]:
+        ids = [i for report in batch.received() for i, _, _ in report.detail["sets"]]
+        self.owners = {i: data.draw(st.integers(0, batch.instances - 1)) for i in ids}
         return ()
 
     with mock.patch.object(RunningCopies, "_balance", scatter):

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from skewless.arrays import columns
-from skewless.engine.operator import Arrival, HeavyKey
+from skewless.engine.operator import Arrival, HeavyKey, IngestContext
 from skewless.operators.pair import JoinSpec
 from skewless.operators.two_way.ingest import ingest
 from skewless.state.files import Folder
@@ -52,7 +52,7 @@ def ingest_rows(root: Path, spec: JoinSpec, *batches: list[tuple]) -> list[Arriv
     for name in (SEGMENTS, SCRATCH):
         Folder(str(root)).make(name)
     rows = (batch_of(spec, some) for some in batches)
-    return list(ingest(rows, spec, "left", Folder(str(root))))
+    return list(ingest(rows, spec, "left", IngestContext(Folder(str(root)), "join")))
 
 
 def segment_of(arrival: Arrival) -> SegmentInfo | None:
