@@ -32,6 +32,7 @@ from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder
 from skewless.state.rewriting import Share
 from skewless.state.segments import Rows, read_segment, write_segment
+from skewless.state.stores.remote import RemoteStore
 from tests.frame.kits import joined
 from tests.frame.streams import SECOND_US, busy, schema_of
 from tests.queries import PipelineRun
@@ -156,8 +157,11 @@ def batch_of(name: str, rows: int, seed: int, hot: float = 0.0) -> pa.RecordBatc
 
 
 @pytest.mark.parametrize("strategy", [Hash(), Auto(floor_ms=0, noise=0, patience=1)], ids=str)
-def test_each_instance_fetches_its_share(store: Folder, strategy: object) -> None:
-    """Every instance is taken for a host: it fetches about 1/n of what is written."""
+def test_each_instance_fetches_its_share(
+    store: Folder, strategy: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every instance is taken for a host: it fetches about 1/n of what others have written."""
+    monkeypatch.setattr(RemoteStore, "keep", lambda self, name, data: None)
     n, rows = 4, 20_000
     operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)  # type: ignore[arg-type]
     run = PipelineRun(store, Pipeline.of(operator))

@@ -243,8 +243,31 @@ def test_traffic_is_counted(s3: S3Server) -> None:
     for _ in range(3):
         folder.map("x", (1000, zlib.crc32(bytes(1000))))
     folder.read("x")
-    assert folder.map_bytes("x", 10, 20).size == folder.map_bytes("x", 10, 20).size == 20
+    folder.write("y", bytes(1000))
+    assert folder.map_bytes("y", 10, 20).size == folder.map_bytes("y", 10, 20).size == 20
     spent = {name: count - before[name] for name, count in TRAFFIC.so_far().items()}
     assert spent == {
-        "fetched_bytes": 2020, "written_bytes": 1000, "requests": 4, "hits": 3, "misses": 2,
+        "fetched_bytes": 2020, "written_bytes": 2000, "requests": 5, "hits": 3, "misses": 2,
     }  # fmt: skip
+
+
+def test_what_was_written_here_is_not_fetched(s3: S3Server) -> None:
+    folder, data = s3.folder(), bytes(range(200))
+    before = TRAFFIC.so_far()
+    folder.write("x", data, keep=True)
+    assert folder.map("x", (200, zlib.crc32(data))).read() == data
+    assert folder.map_bytes("x", 10, 20).to_pybytes() == data[10:30]
+    spent = {name: count - before[name] for name, count in TRAFFIC.so_far().items()}
+    assert spent == {
+        "fetched_bytes": 0, "written_bytes": 200, "requests": 1, "hits": 2, "misses": 0,
+    }  # fmt: skip
+
+
+def test_a_copy_of_what_was_written_that_is_damaged_is_fetched(s3: S3Server) -> None:
+    folder, data = s3.folder(), bytes(range(200))
+    folder.write("x", data, keep=True)
+    [copy] = [p for p in cache.cache_folder().iterdir() if p.is_file() and p.stat().st_size == 200]
+    copy.write_bytes(bytes(200))
+    assert folder.map("x", (200, zlib.crc32(data))).read() == data
+    copy.write_bytes(bytes(200))
+    assert folder.map_bytes("x", 10, 20).to_pybytes() == data[10:30]

@@ -80,11 +80,14 @@ class Folder:
         with self._telling(f"cannot create the folder {self.path(name)}", hint):
             self._store.make(name)
 
-    def write(self, name: str, data: pa.Buffer | bytes) -> None:
+    def write(self, name: str, data: pa.Buffer | bytes, *, keep: bool = False) -> None:
         """Write a file under a name that nobody looks at before it is complete. It survives a loss
-        of power; that its name does takes `sync`."""
+        of power; that its name does takes `sync`. With `keep`, it is then not fetched to be read on
+        this machine."""
         with self._telling(f"cannot write {self.path(name)}", _FREE):
             self._store.write(name, data)
+            if keep:
+                self._store.keep(name, data)
 
     def write_atomically(self, name: str, data: bytes) -> None:
         """Write a file so that readers see all of it or nothing, and the one that was there before

@@ -161,7 +161,7 @@ def write_segment(
     else:
         data = _ipc_bytes(batch)
     failpoints.hit("segment.begun", folder.root)
-    folder.write(name, data)
+    folder.write(name, data, keep=True)  # who works on a range of keys stores it, and reads it
     failpoints.hit("segment.written", folder.root)
     return SegmentInfo(
         name=name,

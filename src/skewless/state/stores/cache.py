@@ -41,8 +41,7 @@ class FileCache:
     def path(self, uri: str, fetch: Fetch, check: Check | None = None) -> str:
         """A local file with the content of a remote one. Whoever opens it has to do so at once:
         another process may need the room."""
-        folder = cache_folder()
-        path = folder / hashlib.sha256(uri.encode()).hexdigest()
+        folder, path = self._place(uri)
         if self._is_whole(path, check):
             TRAFFIC.add(hits=1)
             return str(path)
@@ -62,6 +61,25 @@ class FileCache:
                 )
             self._unswept = (self._unswept or 0) + found[0]
         return str(path)
+
+    def keep(self, uri: str, data: Data) -> None:
+        """Have the content of a file that this process has just stored."""
+        folder, path = self._place(uri)
+        with _alone(folder, path.name):
+            self._make_room(folder)
+            self._unswept = (self._unswept or 0) + _fetch(path, [data])[0]
+
+    def held(self, uri: str) -> str | None:
+        """Where a remote file lies on this disk, if it does."""
+        _, path = self._place(uri)
+        if not self._is_whole(path, None):
+            return None
+        TRAFFIC.add(hits=1)
+        return str(path)
+
+    def _place(self, uri: str) -> tuple[Path, Path]:
+        folder = cache_folder()
+        return folder, folder / hashlib.sha256(uri.encode()).hexdigest()
 
     def _is_whole(self, path: Path, check: Check | None) -> bool:
         """Whether a file is there as it was written. Its content is looked at once per process."""

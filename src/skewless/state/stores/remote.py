@@ -19,9 +19,15 @@ class RemoteStore(Store):
     def part(self, name: str, offset: int, length: int) -> Data:
         """Some bytes of a file; fewer if it ends before."""
 
+    def keep(self, name: str, data: Data) -> None:
+        FILES.keep(self.uri(name), data)
+
     def local_path(self, name: str, check: Check | None) -> str:
         return FILES.path(self.uri(name), lambda: self.pieces(name), check)
 
     def local_part(self, name: str, offset: int, length: int) -> tuple[str, int]:
+        whole = FILES.held(self.uri(name))
+        if whole is not None:
+            return whole, offset
         uri = f"{self.uri(name)}#{offset}+{length}"
         return FILES.path(uri, lambda: [self.part(name, offset, length)]), 0

@@ -26,6 +26,9 @@ class Store(ABC):
     def write(self, name: str, data: Data) -> None:
         """Write a file under a name that nobody looks at before it is complete."""
 
+    def keep(self, name: str, data: Data) -> None:  # noqa: B027  # most have no need to
+        """Have a file at hand that was just written, as it will be read here."""
+
     @abstractmethod
     def write_atomically(self, name: str, pieces: Iterable[Data]) -> None:
         """Write a file so that others see all of it or nothing, and until then what was there."""
