@@ -116,6 +116,7 @@ def test_a_small_batch_is_left_as_it_is() -> None:
     assert one.to_pylist() == [{"a": "y"}]
 
 
+@pytest.mark.slow
 def test_large_texts_are_cut_before_they_are_cast() -> None:
     """3 GiB of zeros, which no memory is spent on: a file that has none of them."""
     with tempfile.TemporaryFile() as file:

@@ -160,6 +160,7 @@ def test_the_last_updates_equal_sparks_final_result(
     assert_same(multiset(last.values()), rows_of(static.groupBy(*keys).agg(*map(F.expr, IN_SPARK))))
 
 
+@pytest.mark.slow
 def test_steps_after_it_and_a_view_in_memory(
     spark: SparkSession, stream: FileStream, static: DataFrame
 ) -> None:
@@ -200,6 +201,7 @@ def test_restarts_with_other_groupings_and_instances(spark: SparkSession, tmp_pa
     assert_same(rows_of(rows), rows_of(native.agg(*map(F.expr, IN_SPARK))))
 
 
+@pytest.mark.slow
 def test_rows_without_event_time(spark: SparkSession, tmp_path: Path) -> None:
     rows = table([(1, 0.0), (1, 1.0), (2, 30.0)])
     times = pa.array([at(0), None, at(30)], TIMESTAMP)
@@ -333,6 +335,7 @@ def test_every_aggregate_equals_sparks(everything: DataFrame) -> None:
     compared(result, native, 1)
 
 
+@pytest.mark.slow
 def test_quantiles_are_near_sparks(everything: DataFrame) -> None:
     """Groups of more than 256 values are sketched: the rank may differ by some per cent."""
     result = sk.aggregate(
@@ -392,6 +395,7 @@ def test_windows_of_static_input(everything: DataFrame, time: str) -> None:
     assert [f.dataType for f in result.schema] == [f.dataType for f in native.schema]
 
 
+@pytest.mark.slow
 def test_no_rows(spark: SparkSession) -> None:
     nothing = spark.createDataFrame([], "k long, at timestamp, x double")
     result = sk.aggregate(nothing, "k", {"n": "count"}, time="at", window="1 minute")
@@ -429,6 +433,7 @@ GROUPINGS = [
 ]
 
 
+@pytest.mark.slow
 def test_every_grouping_gives_the_same(static: DataFrame) -> None:
     native = rows_of(static.groupBy(F.window("at", "10 seconds"), "k").agg(*map(F.expr, IN_SPARK)))
     for grouping in GROUPINGS:

@@ -195,6 +195,7 @@ def test_aggregate_takes_rows_as_they_are(spark: SparkSession, tmp_path: Path) -
     check(spark, tmp_path, build, asks)
 
 
+@pytest.mark.slow
 def test_event_times_are_followed(spark: SparkSession, tmp_path: Path) -> None:
     """Renamed, moved, put into a struct and taken out again, a time keeps its watermark."""
 

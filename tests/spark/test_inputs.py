@@ -112,6 +112,7 @@ def test_payload(session: SparkSession, tmp_path: Path, settings: dict[str, str]
     assert session.read.parquet(str(out)).schema == joined.schema
 
 
+@pytest.mark.slow
 def test_state_outlives_a_change_of_time_zone(spark: SparkSession, tmp_path: Path) -> None:
     left = file_stream(tmp_path / "left", payload_tables("left"))
     right = file_stream(tmp_path / "right", payload_tables("right")[:1])
@@ -135,6 +136,7 @@ def test_state_outlives_a_change_of_time_zone(spark: SparkSession, tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 def test_keys_and_times_without_zone(spark: SparkSession, tmp_path: Path) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "America/St_Johns")

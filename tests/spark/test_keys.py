@@ -82,7 +82,7 @@ def is_wider(ours: pa.DataType, theirs: pa.DataType) -> bool:
     return bool(pt.is_decimal(ours) and pt.is_decimal(theirs) and ours.scale == theirs.scale)
 
 
-@pytest.mark.quick(4)
+@pytest.mark.quick(2)
 @pytest.mark.parametrize("left", TYPES)
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_types_compare_as_in_spark(session: SparkSession, left: str, ansi: str) -> None:
@@ -319,6 +319,7 @@ def streams(session: SparkSession, tmp_path: Path) -> Iterator[tuple[DataFrame, 
     )
 
 
+@pytest.mark.slow
 def test_streams_with_a_key_that_holds_a_window(
     session: SparkSession, streams: tuple[DataFrame, DataFrame], tmp_path: Path
 ) -> None:

@@ -43,6 +43,7 @@ STEPS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 def test_restart_with_other_sizes(
     spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

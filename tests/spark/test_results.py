@@ -94,6 +94,7 @@ def test_steps_are_done_to_a_stream(streaming: sk.Joined, rows: DataFrame, tmp_p
     assert_same(written, multiset(shape(rows).collect()))
 
 
+@pytest.mark.slow
 def test_groups(static: sk.Joined, rows: DataFrame) -> None:
     aggs = {"n": "count", "most": ("max", "b")}
     expected = rows.groupBy("k").agg(F.count("*").alias("n"), F.max("b").alias("most"))

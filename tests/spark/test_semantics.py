@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from benchmarks.semantics import CASES, Case, document, run_case
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_rows_are_those_of_spark_unless_it_is_said_why(
     spark: SparkSession, tmp_path: Path, case: Case

@@ -212,7 +212,7 @@ JOIN3: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("given", JOIN3.values(), ids=JOIN3.keys())
 def test_join3_of_any_times(
     streams: Callable[[], list[DataFrame]], tmp_path: Path, given: dict[str, Any]

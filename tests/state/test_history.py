@@ -69,3 +69,11 @@ def test_other_files_are_no_reports(folder: Folder) -> None:
 
 def test_there_may_be_no_history(tmp_path: Path) -> None:
     assert read(Folder(str(tmp_path)), 9) == []
+
+
+def test_a_report_that_was_torn_is_left_out(folder: Folder) -> None:
+    for number in (0, 1, 2):
+        write(folder, replace(REPORT, batch_id=number))
+    torn = f"{HISTORY}/{1:012d}.json"
+    folder.write(torn, folder.read(torn)[:100])
+    assert [report.batch_id for report in read(folder, 2)] == [0, 2]

@@ -150,7 +150,8 @@ class StepTask:
         emitted = yield from self._work(instance)
         report = self._report(instance, emitted)
         data = json.dumps(report.to_json()).encode()
-        self.folder.write_atomically(f"{self.report_folder}/{number}.json", data)
+        name = f"{self.report_folder}/{number}.json"
+        self.folder.write_atomically(name, data, durable=False)  # it is of this batch only
         failpoints.hit("instance.reported", self.root, self.batch_id)
 
     def report_of(self, number: int) -> InstanceReport:

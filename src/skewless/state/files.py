@@ -80,20 +80,22 @@ class Folder:
         with self._telling(f"cannot create the folder {self.path(name)}", hint):
             self._store.make(name)
 
-    def write(self, name: str, data: pa.Buffer | bytes, *, keep: bool = False) -> None:
+    def write(
+        self, name: str, data: pa.Buffer | bytes, *, keep: bool = False, durable: bool = True
+    ) -> None:
         """Write a file under a name that nobody looks at before it is complete. It survives a loss
-        of power; that its name does takes `sync`. With `keep`, it is then not fetched to be read on
-        this machine."""
+        of power if it is to be `durable`; that its name does takes `sync`. With `keep`, it is then
+        not fetched to be read on this machine."""
         with self._telling(f"cannot write {self.path(name)}", _FREE):
-            self._store.write(name, data)
+            self._store.write(name, data, durable=durable)
             if keep:
                 self._store.keep(name, data)
 
-    def write_atomically(self, name: str, data: bytes) -> None:
+    def write_atomically(self, name: str, data: bytes, *, durable: bool = True) -> None:
         """Write a file so that readers see all of it or nothing, and the one that was there before
-        until then. It survives a loss of power."""
+        until then. It survives a loss of power if it is to be `durable`."""
         with self._telling(f"cannot write {self.path(name)}", _FREE):
-            self._store.write_atomically(name, [data])
+            self._store.write_atomically(name, [data], durable=durable)
 
     def create(self, name: str, data: bytes) -> bool:
         """Write a file as `write_atomically` does, unless there is one: then nothing is changed.

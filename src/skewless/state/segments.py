@@ -161,7 +161,8 @@ def write_segment(
     else:
         data = _ipc_bytes(batch)
     failpoints.hit("segment.begun", folder.root)
-    folder.write(name, data, keep=True)  # who works on a range of keys stores it, and reads it
+    # Who works on a range of keys stores it, and reads it; what is no state is of this batch only.
+    folder.write(name, data, keep=True, durable=place == SEGMENTS)
     failpoints.hit("segment.written", folder.root)
     return SegmentInfo(
         name=name,
@@ -210,7 +211,8 @@ def _write_batch(out: pa.NativeFile, batch: pa.RecordBatch) -> None:
 
 def write_arrays(folder: Folder, name: str, arrays: dict[str, npt.NDArray[Any]]) -> None:
     """Write plain columns for use within one batch."""
-    folder.write(name, _ipc_bytes(pa.record_batch({k: pa.array(v) for k, v in arrays.items()})))
+    batch = pa.record_batch({k: pa.array(v) for k, v in arrays.items()})
+    folder.write(name, _ipc_bytes(batch), durable=False)
 
 
 def read_arrays(folder: Folder, name: str) -> dict[str, npt.NDArray[Any]]:

@@ -36,7 +36,7 @@ class HdfsStore(RemoteStore):
     def make(self, name: str) -> None:
         self._fs.create_dir(self._path(name), recursive=True)
 
-    def write(self, name: str, data: Data) -> None:
+    def write(self, name: str, data: Data, *, durable: bool = True) -> None:
         self._write(name, [data])
 
     def _write(self, name: str, pieces: Iterable[Data]) -> None:
@@ -46,7 +46,7 @@ class HdfsStore(RemoteStore):
                 TRAFFIC.add(written_bytes=len(memoryview(piece)))
         TRAFFIC.add(requests=1)
 
-    def write_atomically(self, name: str, pieces: Iterable[Data]) -> None:
+    def write_atomically(self, name: str, pieces: Iterable[Data], *, durable: bool = True) -> None:
         """A file that was there before is gone for a moment: HDFS renames onto no other, so that
         pyarrow removes it first."""
         hidden = temporary(name)

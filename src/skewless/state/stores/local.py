@@ -34,25 +34,33 @@ class LocalStore(Store):
     def make(self, name: str) -> None:
         _make(self._path(name))
 
-    def write(self, name: str, data: Data) -> None:
-        self._write(name, [data])
+    def write(self, name: str, data: Data, *, durable: bool = True) -> None:
+        self._write(name, [data], durable=durable)
 
-    def _write(self, name: str, pieces: Iterable[Data], mode: Literal["wb", "xb"] = "wb") -> None:
+    def _write(
+        self,
+        name: str,
+        pieces: Iterable[Data],
+        mode: Literal["wb", "xb"] = "wb",
+        *,
+        durable: bool = True,
+    ) -> None:
         with open(self._path(name), mode, buffering=0) as out:
             for piece in pieces:
                 _write_in_pieces(out, piece)
-            if SYNC:
+            if durable and SYNC:
                 os.fsync(out.fileno())
 
-    def write_atomically(self, name: str, pieces: Iterable[Data]) -> None:
+    def write_atomically(self, name: str, pieces: Iterable[Data], *, durable: bool = True) -> None:
         hidden = temporary(name)
         try:
-            self._write(hidden, pieces)
+            self._write(hidden, pieces, durable=durable)
             os.replace(self._path(hidden), self._path(name))
         except BaseException:
             self.delete(hidden)
             raise
-        self.sync(os.path.dirname(name))
+        if durable:
+            self.sync(os.path.dirname(name))
 
     def create(self, name: str, data: bytes) -> bool:
         hidden = temporary(name)

@@ -56,7 +56,7 @@ class ObjectStore(RemoteStore):
     def make(self, name: str) -> None:
         pass
 
-    def write(self, name: str, data: Data) -> None:
+    def write(self, name: str, data: Data, *, durable: bool = True) -> None:
         view = memoryview(data).cast("B")
         with _errors(1 + len(view) // PART_BYTES):
             obstore.put(
@@ -68,7 +68,7 @@ class ObjectStore(RemoteStore):
             )
         TRAFFIC.add(written_bytes=len(view))
 
-    def write_atomically(self, name: str, pieces: Iterable[Data]) -> None:
+    def write_atomically(self, name: str, pieces: Iterable[Data], *, durable: bool = True) -> None:
         found = iter(pieces)
         first, second = next(found, b""), next(found, None)
         if second is None:

@@ -23,14 +23,15 @@ class Store(ABC):
         """See to it that there is a folder, where a store has such."""
 
     @abstractmethod
-    def write(self, name: str, data: Data) -> None:
-        """Write a file under a name that nobody looks at before it is complete."""
+    def write(self, name: str, data: Data, *, durable: bool = True) -> None:
+        """Write a file under a name that nobody looks at before it is complete. One that is not
+        `durable` may be gone after a loss of power."""
 
     def keep(self, name: str, data: Data) -> None:  # noqa: B027  # most have no need to
         """Have a file at hand that was just written, as it will be read here."""
 
     @abstractmethod
-    def write_atomically(self, name: str, pieces: Iterable[Data]) -> None:
+    def write_atomically(self, name: str, pieces: Iterable[Data], *, durable: bool = True) -> None:
         """Write a file so that others see all of it or nothing, and until then what was there."""
 
     @abstractmethod
