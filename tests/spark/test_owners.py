@@ -60,5 +60,6 @@ def test_a_driver_that_only_seemed_dead(
                     member.resume()
             wait_until_ended(first)
     log = (tmp_path / "one" / "child.log").read_text()
-    assert "CheckpointInUseError" in log or "CONCURRENT_STREAM_LOG_UPDATE" in log
+    # Where it stood before a batch, it is Spark's own log that refuses it.
+    assert "CheckpointInUseError" in log or "Multiple streaming queries are concurrently" in log
     story.finish()
