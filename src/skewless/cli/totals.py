@@ -14,9 +14,9 @@ from skewless.engine.report import (
     InstanceLoad,
     KeyShare,
     OperatorReport,
-    busiest_over_mean,
     loads_ms,
 )
+from skewless.placement.balancing.imbalance import max_over_mean
 
 # Counters of what lies in the state after a batch: the latest says all.
 IN_STATE = frozenset({"intermediates"})
@@ -60,7 +60,7 @@ class OperatorTotals:
 
     @property
     def busiest_over_mean(self) -> float:
-        return busiest_over_mean(loads_ms(self.instances))
+        return max_over_mean(loads_ms(self.instances))
 
 
 @dataclass(frozen=True, kw_only=True)

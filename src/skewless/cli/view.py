@@ -15,7 +15,8 @@ from rich.text import Text
 
 from skewless.cli.totals import Totals, speed
 from skewless.cli.units import count, duration, percent, short
-from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, busiest_over_mean, loads_ms
+from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, loads_ms
+from skewless.placement.balancing.imbalance import max_over_mean
 
 TICKS = "▁▂▃▄▅▆▇█"
 KEYS_SHOWN = 8
@@ -80,7 +81,7 @@ def batches_table(reports: Sequence[BatchReport], labels: Labels) -> Table:
 def load_table(loads: Sequence[InstanceLoad]) -> Table:
     """A bar per instance, by its counted work; the colour tells how far it is above the mean."""
     table = _bars("", "time", "rows", "pairs")
-    work = dict(zip((x.instance for x in loads), loads_ms(loads), strict=True))
+    work = dict(zip((x.instance for x in loads), loads_ms(loads).tolist(), strict=True))
     mean = sum(work.values()) / len(work) if work else 0
     most = max(work.values(), default=0)
     # When there are too many to show, the busiest ones are what one wants to see.
@@ -136,7 +137,7 @@ def side_by_side(
     loads: Sequence[InstanceLoad], keys: Sequence[KeyShare], labels: Labels, title: str = ""
 ) -> Table:
     """Load per instance next to the heaviest keys. `title` says of what."""
-    ratio = busiest_over_mean(loads_ms(loads))
+    ratio = max_over_mean(loads_ms(loads))
     verdict = Text.assemble("busiest/mean ", (f"{ratio:.2f}", f"bold {balance_style(ratio)}"))
     grid = Table.grid(expand=True, padding=(0, 1))
     grid.add_column(ratio=1)

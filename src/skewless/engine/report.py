@@ -6,8 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from skewless.arrays.types import Floats
 from skewless.engine.hosts import NO_TRAFFIC, Traffic, added
 from skewless.engine.loss import late_needed_us, put_together
+from skewless.placement.balancing.imbalance import max_over_mean
 from skewless.placement.figures import Decision, Figures, WatchedKey
 from skewless.state.segments import SegmentInfo
 
@@ -80,16 +84,11 @@ class InstanceReport:
         return asdict(replace(self, detail={})) | {"detail": self.detail}
 
 
-def loads_ms(loads: Sequence[InstanceLoad]) -> list[float]:
+def loads_ms(loads: Sequence[InstanceLoad]) -> Floats:
     """What each instance had to do: as it was counted, or, where earlier versions have written the
     report, as it was measured."""
-    counted = [load.work_ms for load in loads]
-    return counted if any(counted) else [load.time_ms for load in loads]
-
-
-def busiest_over_mean(loads: Sequence[float]) -> float:
-    """The greatest over the mean: 1.0 where there is nothing to do."""
-    return max(loads) * len(loads) / sum(loads) if sum(loads) > 0 else 1.0
+    counted = np.array([load.work_ms for load in loads], float)
+    return counted if counted.any() else np.array([load.time_ms for load in loads], float)
 
 
 @dataclass(frozen=True)
@@ -203,12 +202,12 @@ class OperatorReport:
     @property
     def busiest_over_mean(self) -> float:
         """Work of the busiest instance over the mean, as it was counted: 1.0 is perfect balance."""
-        return busiest_over_mean(loads_ms(self.instances))
+        return max_over_mean(loads_ms(self.instances))
 
     @property
     def measured_over_mean(self) -> float:
         """The same by measured time, which in small batches is mostly noise."""
-        return busiest_over_mean([load.time_ms for load in self.instances])
+        return max_over_mean(np.array([load.time_ms for load in self.instances], float))
 
     def to_json(self) -> dict[str, Any]:
         figures = {"slots": self.slots, "key_figures": self.key_figures}

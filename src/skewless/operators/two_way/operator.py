@@ -244,10 +244,10 @@ class JoinCoordinator(Coordinator):
             key_figures=load.key_figures,
         )
 
-    def _verdict(self, load: LoadReport, work_ms: Sequence[float]) -> str:
+    def _verdict(self, load: LoadReport, work_ms: Floats) -> str:
         placement = self.placing.placement
         isolated = {} if placement is None else placement.isolated_by_hash
-        return verdict(load, np.array(work_ms), isolated)
+        return verdict(load, work_ms, isolated)
 
     def _observe(self, load: LoadReport, reports: Sequence[InstanceReport]) -> Sequence[Decision]:
         def each(name: str) -> Floats:
