@@ -112,6 +112,11 @@ class Folder:
         """The content of a file; FileNotFoundError if there is none."""
         return self._store.read(name)
 
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """Some bytes of a file, kept nowhere; fewer if it ends before. FileNotFoundError if there
+        is none."""
+        return self._store.read_range(name, offset, length)
+
     def size(self, name: str) -> int | None:
         """The size of a file in bytes, None if there is none."""
         return self._store.size(name)

@@ -124,6 +124,11 @@ class LocalStore(Store):
     def local_part(self, name: str, offset: int, length: int) -> tuple[str, int]:
         return self._path(name), offset
 
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        with open(self._path(name), "rb") as file:
+            file.seek(offset)
+            return file.read(length)
+
     def take(self, source: Store, name: str, target: str) -> bool:
         if not isinstance(source, LocalStore):
             return False

@@ -31,3 +31,6 @@ class RemoteStore(Store):
             return whole, offset
         uri = f"{self.uri(name)}#{offset}+{length}"
         return FILES.path(uri, lambda: [self.part(name, offset, length)]), 0
+
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        return bytes(memoryview(self.part(name, offset, length)))

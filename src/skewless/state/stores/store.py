@@ -66,6 +66,10 @@ class Store(ABC):
     def local_part(self, name: str, offset: int, length: int) -> tuple[str, int]:
         """The same for some bytes of a file: which file has them, from where on."""
 
+    @abstractmethod
+    def read_range(self, name: str, offset: int, length: int) -> bytes:
+        """Some bytes of a file, kept nowhere; fewer if it ends before."""
+
     def quick(self) -> Store:
         """The same, but whoever asks learns at once that a store does not answer."""
         return self
