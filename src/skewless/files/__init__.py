@@ -1,0 +1,1 @@
+"""Files of rows as columns: read and written by Arrow, as Spark does."""
