@@ -1,1 +1,1 @@
-"""Files as columns, read in tasks with the rows, types and nulls that Spark's own reader gives."""
+"""Files of rows as columns: read and written by Arrow, as Spark does."""
