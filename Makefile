@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java venv demo test test-slow test-cluster lint format bench papers clean
+.PHONY: help setup java venv demo test test-slow test-long test-cluster lint format bench papers clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -23,7 +23,10 @@ demo: setup ## join two skewed streams and show what happened
 test: setup ## run the tests, all but the slow ones
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-slow: setup ## run all tests, slow ones too, on all their examples
+test-slow: setup ## run all tests, slow ones too
+	@SKEWLESS_EXAMPLES=most $(PYTHON) -m pytest -m "not cluster" -n 2 --dist loadfile --no-loadscope-reorder
+
+test-long: setup ## the same on all examples of every property; over night
 	@SKEWLESS_EXAMPLES=all $(PYTHON) -m pytest -m "not cluster"
 
 test-cluster: setup ## run the tests on Spark workers and an S3 store in network namespaces; as root

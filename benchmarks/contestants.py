@@ -1,6 +1,7 @@
 """Who takes part in `benchmarks.native`. Each function runs in a process of its own and takes the
 parameters `folder`, `rows_per_batch`, `warmup`, `within_s`, `how`, `instances`, `unix_sockets`,
-`work`, and if pairs must fulfil one, `condition`.
+`work`, if pairs must fulfil one, `condition`, and if it is not told otherwise, `sink` is "noop" and
+`files` are read by Spark.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from pyspark.sql import functions as F
 import skewless as sk
 from benchmarks.data import SIDES
 from benchmarks.measure import Json, batch_figures
-from benchmarks.session import CORES, SETTINGS, drain, read_side, start_session
+from benchmarks.session import CORES, SETTINGS, drain, read_columns, read_side, start_session
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -37,7 +38,8 @@ def hashed(parameters: Json) -> Json:
 def skewless(parameters: Json, strategy: sk.Hash | None = None) -> Json:
     """`sk.join` as it comes."""
     session = start_session(parameters)
-    left, right = (read_side(session, parameters["folder"], side) for side in SIDES)
+    read = read_columns if parameters.get("files") else read_side
+    left, right = (read(session, parameters["folder"], side) for side in SIDES)
     joined = sk.join(
         left,
         right,
@@ -51,15 +53,19 @@ def skewless(parameters: Json, strategy: sk.Hash | None = None) -> Json:
         instances=parameters["instances"],
     )
     checkpoint = f"{parameters['work']}/checkpoint"
-    writer = joined.writeStream.format("noop").option(CHECKPOINT, checkpoint)
+    writer = joined.writeStream.format(_sink(parameters)).option(CHECKPOINT, checkpoint)
+    writer = writer.option("path", _output(parameters))
     progress = drain(writer.option("skewless.keepHistory", 1_000_000).start())
     reports = sk.history(checkpoint)
+    if parameters.get("files"):
+        for told, report in zip(progress, reports, strict=True):  # Spark has only seen files
+            told["numInputRows"] = report.rows_left + report.rows_right
     state = f"{checkpoint}/skewless/segments"
     session.stop()
     measured = reports[parameters["warmup"] :]
     phases = measured[0].phases_ms
     return batch_figures(progress, parameters["warmup"], parameters["rows_per_batch"]) | {
-        "result_rows": sum(report.matches for report in reports),
+        "result_rows": _written(parameters, sum(report.matches for report in reports)),
         "late_rows": sum(report.late for report in reports),
         "own_phases_median_ms": {
             phase: statistics.median(report.phases_ms[phase] for report in measured)
@@ -86,13 +92,32 @@ def spark(parameters: Json) -> Json:
     joined = left.join(right, on, parameters["how"])
     joined = joined.drop("s_key")
     checkpoint = f"{parameters['work']}/checkpoint"
-    progress = drain(joined.writeStream.format("noop").option(CHECKPOINT, checkpoint).start())
+    writer = joined.writeStream.format(_sink(parameters)).option(CHECKPOINT, checkpoint)
+    progress = drain(writer.option("path", _output(parameters)).start())
     session.stop()
     operators = [operator for p in progress for operator in p["stateOperators"]]
     return batch_figures(progress, parameters["warmup"], parameters["rows_per_batch"]) | {
-        "result_rows": sum(p["sink"]["numOutputRows"] for p in progress),
+        "result_rows": _written(parameters, sum(p["sink"]["numOutputRows"] for p in progress)),
         "late_rows": sum(operator["numRowsDroppedByWatermark"] for operator in operators),
     }
+
+
+def _sink(parameters: Json) -> str:
+    return str(parameters.get("sink", "noop"))
+
+
+def _output(parameters: Json) -> str:
+    return f"{parameters['work']}/output"
+
+
+def _written(parameters: Json, told: int) -> int:
+    """How many rows a sink has: where there are files, those that others read in them."""
+    if _sink(parameters) == "noop":
+        return told
+    import duckdb as duck
+
+    files = f"{_output(parameters)}/*.{_sink(parameters)}"
+    return _count(duck.connect(), f"read_{_sink(parameters)}('{files}')")
 
 
 def floor(parameters: Json) -> Json:
@@ -129,36 +154,55 @@ def _drop(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def polars(parameters: Json) -> Json:
-    """Polars joining all rows at once, in memory."""
+    """Polars joining all rows at once: in memory, or from files to a file."""
     os.environ["POLARS_MAX_THREADS"] = str(CORES)  # read when it is imported
     import polars as pl
 
-    left, right = (pl.read_parquet(f"{parameters['folder']}/{side}/*.parquet") for side in SIDES)
+    sources = [f"{parameters['folder']}/{side}/*.parquet" for side in SIDES]
+    left, right = map(pl.scan_parquet, sources)
+    rows = sum(side.select(pl.len()).collect().item() for side in (left, right))
+    is_noop = _sink(parameters) == "noop"
+    if is_noop:
+        left, right = left.collect().lazy(), right.collect().lazy()
     bound = timedelta(seconds=parameters["within_s"])
     near = pl.col("ts_right").is_between(pl.col("ts") - bound, pl.col("ts") + bound)
-    query = left.lazy().join(right.lazy(), on="key").filter(near)
-    counts: list[int] = []
-    best = _best_s(lambda: counts.append(query.collect(engine="streaming").height))
-    rows = left.height + right.height
-    return {"rows": rows, "rows_per_s": round(rows / best), "result_rows": counts[-1]}
+    query = left.join(right, on="key").filter(near)
+    target = f"{_output(parameters)}.parquet"
+    if is_noop:
+        counts: list[int] = []
+        best = _best_s(lambda: counts.append(query.collect(engine="streaming").height))
+        found = counts[-1]
+    else:
+        best = _best_s(lambda: query.sink_parquet(target, compression="snappy"))
+        found = pl.scan_parquet(target).select(pl.len()).collect().item()
+    return {"rows": rows, "rows_per_s": round(rows / best), "result_rows": found}
 
 
 def duckdb(parameters: Json) -> Json:
-    """DuckDB joining all rows at once, in memory."""
+    """DuckDB joining all rows at once: in memory, or from files to a file."""
     import duckdb as duck
 
     connection = duck.connect()
     connection.execute(f"set threads = {CORES}")
+    is_noop = _sink(parameters) == "noop"
     for side in SIDES:
         source = f"{parameters['folder']}/{side}/*.parquet"
-        connection.execute(f"create table {side} as from read_parquet('{source}')")
+        kind = "table" if is_noop else "view"
+        connection.execute(f"create {kind} {side} as from read_parquet('{source}')")
     bound = f"interval {parameters['within_s']} seconds"
     query = (
-        "create or replace table joined as select r.*, s.ts as s_ts, s.s_id, s.s_v from r join s "
+        "select r.*, s.ts as s_ts, s.s_id, s.s_v from r join s "
         f"on r.key = s.key and s.ts between r.ts - {bound} and r.ts + {bound}"
     )
-    best = _best_s(lambda: connection.execute(query))
-    counts = [_count(connection, table) for table in (*SIDES, "joined")]
+    target = f"{_output(parameters)}.parquet"
+    made = f"copy ({query}) to '{target}' (format parquet, compression snappy)"
+    best = _best_s(
+        lambda: connection.execute(
+            f"create or replace table joined as {query}" if is_noop else made
+        )
+    )
+    found = "joined" if is_noop else f"read_parquet('{target}')"
+    counts = [_count(connection, table) for table in (*SIDES, found)]
     rows = counts[0] + counts[1]
     return {"rows": rows, "rows_per_s": round(rows / best), "result_rows": counts[2]}
 

@@ -36,7 +36,7 @@ from benchmarks.measure import Json, say
 from benchmarks.tables import Target, console, count, machine, machine_line, verdict
 from skewless.arrays.types import HASH_MAX, KeyColumn, SideSpec
 from skewless.engine.batch import run_batch
-from skewless.engine.executor import Executor, Moves
+from skewless.engine.executor import Executor
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Arrival, Batch, Operator, RunRef
@@ -49,6 +49,7 @@ from skewless.operators.two_way.operator import NOTHING_MEASURED, JoinOperator
 from skewless.placement.routing import Hash
 from skewless.state.commits import COMMITS
 from skewless.state.compaction import Portion
+from skewless.state.publish import Moves
 from skewless.state.segments import SegmentInfo
 from skewless.state.stores import local
 

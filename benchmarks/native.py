@@ -1,9 +1,11 @@
 """How does skewless compare with Spark's own stream-stream join?
 
-    python -m benchmarks.native [--how left_outer] [--rows-per-batch N] [--zipf Z] [--json]
+    python -m benchmarks.native [--how left_outer] [--files] [--sink parquet] [--matches 10]
+                                [--rows-per-batch N] [--zipf Z] [--json]
 
 Both join the same files, one per side and micro-batch, each in a fresh process with the same
-session settings: `key` equal, times within ten seconds either way, result to the `noop` sink. The
+session settings: `key` equal, times within ten seconds either way, result to the `noop` sink, or
+with `--sink parquet` to files; with `--files`, skewless reads its files as columns. The
 left side is skewed by `--zipf`, the right side is uniform. Without sizes the three sizes and two
 skews of the targets are run. Figures are of the batches after a warm-up: throughput is rows over
 the sum of batch times, and a batch time is what Spark reports as `triggerExecution`, from planning
@@ -45,6 +47,7 @@ SIZES = (1_000_000, 100_000, 2_000)
 SKEWS = (0.0, 1.5)
 FILE_S = 5.0
 WITHIN_S = 10
+SINKS = ("noop", "parquet")
 HOWS = ("inner", "left_outer", "right_outer", "full_outer", "left_semi")  # what Spark has, too
 
 OF_SPARK = "throughput over Spark's"
@@ -57,6 +60,13 @@ TARGETS = {
     1_000_000: (Target(OF_SPARK, ">=", 8, aim=12), Target(OF_FLOOR, ">=", 0.6, aim=0.9)),
     100_000: (Target(OF_SPARK, ">=", 4, aim=6), Target(OF_FLOOR, ">=", 0.6, aim=0.9)),
     2_000: (Target(MEDIAN, "<=", 0.5, aim=0.3),),
+}
+
+# From files to files, read and written as columns.
+COLUMN_TARGETS = {
+    1_000_000: (Target(OF_SPARK, ">=", 14, aim=20), Target(MEMORY, "<=", 1)),
+    100_000: (Target(OF_SPARK, ">=", 4.5), Target(MEMORY, "<=", 1)),
+    2_000: (Target(MEDIAN, "<=", 0.35), Target(MEMORY, "<=", 1)),
 }
 
 HEADINGS = (
@@ -84,6 +94,8 @@ class Run:
     instances: int | None
     unix_sockets: bool
     how: str = "inner"
+    files: bool = False
+    sink: str = "noop"
 
     @property
     def streams(self) -> Streams:
@@ -100,6 +112,8 @@ class Run:
             "how": self.how,
             "instances": self.instances,
             "unix_sockets": self.unix_sockets,
+            "files": self.files,
+            "sink": self.sink,
         }
 
 
@@ -129,6 +143,8 @@ def measure(run: Run, groups: list[str], data: Path) -> Json:
     return {
         "rows_per_batch": run.rows_per_batch,
         "how": run.how,
+        "files": run.files,
+        "sink": run.sink,
         "zipf": run.zipf,
         "keys": run.streams.keys,
         "batches": run.batches,
@@ -139,7 +155,7 @@ def measure(run: Run, groups: list[str], data: Path) -> Json:
         "ratios": ratios,
         "targets": [
             target.judge(ratios[target.figure])
-            for target in TARGETS.get(run.rows_per_batch, ())
+            for target in (COLUMN_TARGETS if run.files else TARGETS).get(run.rows_per_batch, ())
             if target.figure in ratios
         ],
     }
@@ -165,6 +181,7 @@ def show(out: Console, run: Json) -> None:
     title = (
         f"{run['how']} join, {count(run['rows_per_batch'])} rows per batch, zipf {run['zipf']:g}, "
         f"{run['batches']} batches after {run['warmup']}"
+        f"{', files read by skewless' if run['files'] else ''}, {run['sink']} sink"
     )
     table = Table(title=title, title_justify="left")
     table.add_column("")
@@ -213,6 +230,10 @@ def main(
     matches: Annotated[
         float, typer.Option(min=0.001, help="Matches of a row, away from the stream's ends.")
     ] = 1.0,
+    files: Annotated[
+        bool, typer.Option("--files", help="skewless reads the files itself, by sk.readStream.")
+    ] = False,
+    sink: Annotated[str, typer.Option(help=f"One of: {', '.join(SINKS)}.")] = "noop",
     how: Annotated[str, typer.Option(help=f"One of: {', '.join(HOWS)}.")] = "inner",
     only: Annotated[
         str | None,
@@ -232,6 +253,8 @@ def main(
     """Compare skewless with Spark's own stream-stream join."""
     if how not in HOWS:
         raise typer.BadParameter(f"{how!r} is none of: {', '.join(HOWS)}", param_hint="--how")
+    if sink not in SINKS:
+        raise typer.BadParameter(f"{sink!r} is none of: {', '.join(SINKS)}", param_hint="--sink")
     default_groups = GROUPS if how == "inner" else ("skewless", "spark")
     groups = [*default_groups] if only is None else [g.strip() for g in only.split(",")]
     if unknown := [group for group in groups if group not in GROUPS]:
@@ -249,7 +272,7 @@ def main(
         for skew in SKEWS if zipf is None else (zipf,):
             run = Run(
                 size, skew, batches or default, before if warmup is None else warmup,
-                matches, instances, unix_sockets, how,
+                matches, instances, unix_sockets, how, files, sink,
             )  # fmt: skip
             report["runs"].append(measure(run, groups, data))
             if not as_json:

@@ -10,6 +10,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+import skewless as sk
 from benchmarks.measure import Json
 
 CORES = 2
@@ -48,6 +49,13 @@ def read_side(session: SparkSession, folder: str | Path, side: str, files: int =
     path = f"{folder}/{side}"
     schema = session.read.parquet(path).schema
     return session.readStream.schema(schema).option("maxFilesPerTrigger", files).parquet(path)
+
+
+def read_columns(session: SparkSession, folder: str | Path, side: str) -> DataFrame:
+    """The same, read as columns by skewless."""
+    path = f"{folder}/{side}"
+    schema = session.read.parquet(path).schema
+    return sk.readStream(session).schema(schema).option("maxFilesPerTrigger", 1).parquet(path)
 
 
 def drain(query: StreamingQuery) -> list[Json]:

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from benchmarks.measure import Json
 from skewless.engine.batch import run_batch
-from skewless.engine.executor import InProcessExecutor, Moves
+from skewless.engine.executor import InProcessExecutor
 from skewless.engine.lifecycle import Query
 from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
@@ -30,6 +30,7 @@ from skewless.operators.similarity.strategies import (
     ClusterJoin,
     SimilarityStrategy,
 )
+from skewless.state.publish import Moves
 from skewless.workloads import Vectors
 from skewless.workloads.zipf import EPOCH
 

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from skewless.arrays.types import BandColumn, SideSpec
 from skewless.engine.batch import run_batch
-from skewless.engine.executor import InProcessExecutor, Moves
+from skewless.engine.executor import InProcessExecutor
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.pipeline import Pipeline
@@ -35,6 +35,7 @@ from skewless.operators.three_way.operator import ThreeWayOperator
 from skewless.operators.three_way.packs import PACKS
 from skewless.operators.three_way.spec import STREAMS, Edge, OutputColumn, Stream, ThreeSpec
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
+from skewless.state.publish import Moves
 
 STRATEGIES: dict[str, ThreeStrategy] = {
     "Tree": Tree(),

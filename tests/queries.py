@@ -17,13 +17,13 @@ import pyarrow as pa
 
 from skewless.engine.batch import run_batch
 from skewless.engine.clock import BatchClock, Clock, wall_clock_us
-from skewless.engine.executor import InProcessExecutor, Moves
+from skewless.engine.executor import InProcessExecutor
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
 from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
 from skewless.state.files import Folder
-from skewless.state.publish import staging_folder
+from skewless.state.publish import Moves, staging_folder
 
 Task = Sequence[pa.RecordBatch]
 Streams = Sequence[Sequence[Task]]  # of every stream, the rows of every task

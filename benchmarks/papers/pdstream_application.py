@@ -189,7 +189,8 @@ def run(events: Events, grouping: Grouping, instances: int, batches: int) -> Ran
             begun = time.process_time()
             executor = InProcessExecutor(pipeline, root, [tasks])
             work = BatchWork(query, executor, number, is_last=number == batches - 1)
-            moves = work.written(work.up_to_results(), sink)
+            work.up_to_results()
+            moves = work.written(sink)
             report = query.commit(number, work.batches, moves, work.phases.spent_ms)
             running_s += time.process_time() - begun
             join = _operator(report, JOIN)

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from skewless.spark.arguments.join import Joined, join
     from skewless.spark.arguments.join3 import Joined3, join3
     from skewless.spark.arguments.similarity_join import Similar, similarity_join
+    from skewless.spark.reader import FileStreamReader, readStream
     from skewless.spark.result import Result
 
 __version__ = "0.5.0"
@@ -75,6 +76,7 @@ __all__ = [
     "Dalton",
     "Deduplicated",
     "FastJoin",
+    "FileStreamReader",
     "Grouping",
     "Hash",
     "Joined",
@@ -107,6 +109,7 @@ __all__ = [
     "history",
     "join",
     "join3",
+    "readStream",
     "similarity_join",
 ]
 
@@ -120,6 +123,7 @@ _LATE = {
     "AsofJoined": f"{_ARGUMENTS}.asof_join",
     "Balancing": "skewless.placement.balancing",
     "Deduplicated": f"{_ARGUMENTS}.deduplicate",
+    "FileStreamReader": "skewless.spark.reader",
     "Grouping": "skewless.placement.grouping",
     "Joined": f"{_ARGUMENTS}.join",
     "Joined3": f"{_ARGUMENTS}.join3",
@@ -135,6 +139,7 @@ _LATE = {
     "deduplicate": f"{_ARGUMENTS}.deduplicate",
     "join": f"{_ARGUMENTS}.join",
     "join3": f"{_ARGUMENTS}.join3",
+    "readStream": "skewless.spark.reader",
     "similarity_join": f"{_ARGUMENTS}.similarity_join",
 } | {name: module for family in _FAMILIES.values() for name, module in family.members.items()}
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.engine.changes import columns_in, not_stored, refusal_of_columns
@@ -49,6 +49,7 @@ from tests.frame.streams import (
     streams,
 )
 from tests.queries import PipelineRun, Streams
+from tests.strategies import examples
 
 BATCHES = 6
 SQL = {
@@ -159,7 +160,6 @@ def joined(
 
 
 WITHINS = st.sampled_from([(-6, 6), (-2, 2), (-9, 9), (0, 12), (-12, -1), (2, 8), (-3, 0), (0, 0)])
-SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 
 
 def check_other_bounds(data: st.DataObject, how: str) -> None:
@@ -187,7 +187,7 @@ def check_other_bounds(data: st.DataObject, how: str) -> None:
 
 
 @HOWS
-@settings(max_examples=8, deadline=None, suppress_health_check=SLOW)
+@examples(8)
 @given(data=st.data())
 def test_another_bound(data: st.DataObject, how: str) -> None:
     check_other_bounds(data, how)
@@ -196,7 +196,7 @@ def test_another_bound(data: st.DataObject, how: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @HOWS
-@settings(max_examples=500, deadline=None, suppress_health_check=SLOW)
+@examples(500)
 @given(data=st.data())
 def test_another_bound_at_length(data: st.DataObject, how: str) -> None:
     check_other_bounds(data, how)
@@ -290,7 +290,7 @@ def test_new_columns(tmp_path: Path, how: str) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @HOWS
-@settings(max_examples=200, deadline=None, suppress_health_check=SLOW)
+@examples(200)
 @given(arriving=streams("a", "b"), at=st.integers(1, BATCHES - 1))
 def test_new_columns_at_length(how: str, arriving: Sequence[Stream], at: int) -> None:
     with tempfile.TemporaryDirectory() as folder:

@@ -14,7 +14,7 @@ from random import Random
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless.engine.clock import ClockRules, Moment, noted_moment
@@ -27,6 +27,7 @@ from tests.frame.kits import KITS, PLACED, Placed, join, joined
 from tests.frame.specs import WITHIN_S
 from tests.frame.streams import FAR_S, LATE_S, SECOND_US, Row, Stream, ended, rows_of
 from tests.queries import PipelineRun
+from tests.strategies import examples
 
 BATCHES = 7
 BEGAN_S = 1_700_000_000  # by the clock
@@ -273,11 +274,6 @@ def check_by_the_clock(chance: Random, crashes: Sequence[Crash], kit: Kit) -> No
         dropped = [report["dropped"] for report in read_reports(frame.run.query.folder, BATCHES)]
         assert sum(d.get("ahead", 0) for d in dropped) == model.ahead
         assert sum(d.get("late", 0) for d in dropped) == model.late
-
-
-def examples(count: int) -> settings:
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-    return settings(max_examples=count, deadline=None, suppress_health_check=slow)
 
 
 @pytest.fixture(autouse=True)

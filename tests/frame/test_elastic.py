@@ -15,7 +15,8 @@ from skewless.engine import sizing
 from skewless.engine.pipeline import Pipeline
 from skewless.state import compaction
 from tests.frame.kit import Kit
-from tests.frame.test_frame import BATCHES, EVERY_KIT, QUICK_OR_SLOW, Frame, examples, stories
+from tests.frame.test_frame import BATCHES, EVERY_KIT, QUICK_OR_SLOW, Frame, stories
+from tests.strategies import examples
 
 
 def elastic(kit: Kit) -> Kit:

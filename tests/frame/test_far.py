@@ -21,9 +21,9 @@ from tests.frame.test_frame import (
     Frame,
     check_any_crashes,
     check_any_cutting,
-    examples,
     stories,
 )
+from tests.strategies import examples
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from unittest import mock
 
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless import failpoints
@@ -36,6 +36,7 @@ from tests.frame.kit import Kit
 from tests.frame.kits import KITS
 from tests.frame.streams import Stream, busy, rows_of, streams
 from tests.queries import PipelineRun, Streams
+from tests.strategies import examples
 
 BATCHES = 9
 # Some kits are crashed at every point by everybody, the others with the slow tests.
@@ -112,11 +113,6 @@ class Frame:
 @pytest.fixture(autouse=True)
 def _early_compaction(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compaction, "FAN_IN", 2)
-
-
-def examples(count: int) -> settings:
-    slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-    return settings(max_examples=count, deadline=None, suppress_health_check=slow)
 
 
 Story = tuple[Kit, tuple[Stream, ...], Cut]

@@ -20,7 +20,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from skewless import failpoints
@@ -34,6 +34,7 @@ from tests.frame.kits import KITS
 from tests.frame.streams import Rows, busy, rows_of
 from tests.frame.test_frame import Cut, even_cut
 from tests.queries import PipelineRun
+from tests.strategies import examples
 
 BATCHES = 9
 BEGUN = 6  # batches that are done when it begins
@@ -335,10 +336,7 @@ def drivers_take_turns(name: str, turns: list[tuple[int, int]], methods: tuple[s
         checkpoint.check()
 
 
-SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large]
-
-
-@settings(max_examples=6, deadline=None, suppress_health_check=SLOW)
+@examples(6)
 @given(turns=TURNS)
 def test_drivers_take_turns(turns: list[tuple[int, int]]) -> None:
     drivers_take_turns("join", turns, ("create", "write_atomically", "delete"))
@@ -347,7 +345,7 @@ def test_drivers_take_turns(turns: list[tuple[int, int]]) -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(7200)
 @pytest.mark.parametrize("name", SEVERAL)
-@settings(max_examples=400, deadline=None, suppress_health_check=SLOW)
+@examples(400)
 @given(turns=TURNS)
 def test_drivers_take_turns_with_all(name: str, turns: list[tuple[int, int]]) -> None:
     drivers_take_turns(name, turns, (*LOOKS, *CHANGES))

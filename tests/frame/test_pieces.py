@@ -32,7 +32,8 @@ from tests.frame.kit import Kit
 from tests.frame.kits import KITS
 from tests.frame.specs import join_spec, side_spec
 from tests.frame.streams import SECOND_US, Rows, Stream, rows_of
-from tests.frame.test_frame import BATCHES, RESTARTS, Frame, examples, stories
+from tests.frame.test_frame import BATCHES, RESTARTS, Frame, stories
+from tests.strategies import examples
 
 PLAIN = streams.schema_of
 NESTED = pa.list_(pa.struct([("s", pa.string()), ("m", pa.map_(pa.string(), pa.large_string()))]))

@@ -145,7 +145,7 @@ class Oracle:
 
     def _translation(self, expression: Any) -> Expression | Untranslatable:
         try:
-            return Translator(self.rows).translate(Node.of(expression))
+            return Translator.of(self.rows).translate(Node.of(expression))
         except Untranslatable as reason:
             return reason
 

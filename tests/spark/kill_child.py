@@ -126,9 +126,9 @@ def main(config: dict[str, Any]) -> None:
         (folder / "done").touch()
 
 
-def work(session: SparkSession, query: dict[str, str]) -> None:
+def work(session: SparkSession, query: dict[str, Any]) -> None:
     folder = Path(query["folder"])
-    KITS[query["query"]].run_all(session, folder, query["way"])
+    KITS[query["query"]].run_all(session, folder, query["way"], query["columns"])
     (folder / "done").touch()
 
 

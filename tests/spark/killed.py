@@ -29,9 +29,14 @@ KILLS = 10
 MOMENT_S = 25.0  # the latest moment of a kill, after the queries have begun
 
 
-def a_query(kit: QueryKit, folder: Path, way: str) -> dict[str, str]:
-    """What a child is told of a query."""
-    return {"folder": str(folder), "query": kit.name, "way": way}
+def a_query(kit: QueryKit, folder: Path, way: str, columns: bool = False) -> dict[str, Any]:
+    """What a child is told of a query. Its files are read by Spark, or as columns."""
+    return {"folder": str(folder), "query": kit.name, "way": way, "columns": columns}
+
+
+def small(number: int) -> dict[str, str]:
+    """Where small batches are worked on: in the driver, or as large ones are."""
+    return {"SKEWLESS_SMALL": ("", "apart")[number % 2]}
 
 
 def last_commit(folder: Path) -> int:
@@ -135,10 +140,11 @@ class Stories:
     def _kill_at(self, point: str, number: int) -> None:
         for story in self.each:
             add_batches(story.streams, 2)
-        queries = [a_query(s.kit, s.folder, s.way(number)) for s in self.each]
+        queries = [a_query(s.kit, s.folder, s.way(number), number % 4 > 1) for s in self.each]
         marker = f"marker-{point}"
         config = {"queries": queries, "marker": f"checkpoint/skewless/{marker}"}
-        with self._child(config, SKEWLESS_PAUSE_AT=f"{point}={marker}") as process:
+        pause = {"SKEWLESS_PAUSE_AT": f"{point}={marker}"}
+        with self._child(config, **pause, **small(number)) as process:
             wait_for(self.folder / "paused", process)
             assert not any((story.folder / "done").exists() for story in self.each)
             if point == "commit.begun":
@@ -162,8 +168,11 @@ class Stories:
 
     def _kill_sometime(self, stories: Sequence[Story], chance: random.Random) -> None:
         """Start a child and kill it, mostly in the midst of batches."""
-        queries = [a_query(s.kit, s.folder, chance.choice(list(s.kit.ways))) for s in stories]
-        with self._child({"queries": queries}) as process:
+        columns = chance.random() < 0.5
+        queries = [
+            a_query(s.kit, s.folder, chance.choice(list(s.kit.ways)), columns) for s in stories
+        ]
+        with self._child({"queries": queries}, **small(chance.randrange(2))) as process:
             wait_for(self.folder / "started", process)
             time.sleep(chance.random() * MOMENT_S * len(stories) / len(self.each))
             done = [story for story in stories if (story.folder / "done").exists()]

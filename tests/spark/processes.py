@@ -27,7 +27,7 @@ def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
         for sign in ("started", "paused", "done"):
             (place / sign).unlink(missing_ok=True)
     places = [str(ROOT), str(ROOT / "src"), *filter(None, [os.environ.get("PYTHONPATH")])]
-    settings = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+    settings = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SKEWLESS_SMALL": "apart"}
     settings["PYTHONPATH"] = os.pathsep.join(places)
     with (folder / "child.log").open("ab") as log:
         process = psutil.Popen(

@@ -110,18 +110,27 @@ class QueryKit:
         """The streams, without any files yet."""
         return [FileStream(folder / name, schema_of(name)) for name in self.streams]
 
-    def result(self, session: SparkSession, folder: Path, way: str, static: bool = False) -> Result:
+    def result(
+        self,
+        session: SparkSession,
+        folder: Path,
+        way: str,
+        read: Callable[[FileStream, SparkSession], DataFrame] = FileStream.read,
+    ) -> Result:
         if self.settings:
             session = session.newSession()
             for name, value in self.settings.items():
                 session.conf.set(name, value)
-        read = FileStream.read_static if static else FileStream.read
         frames = [read(source, session) for source in self.sources(folder)]
         return self.build(frames, self.ways[way])
 
-    def run_all(self, session: SparkSession, folder: Path, way: str, **options: Any) -> Path:
-        """Work on all files there are; the folder of the results."""
-        return run(self.result(session, folder, way), folder, **options)  # type: ignore[arg-type]
+    def run_all(
+        self, session: SparkSession, folder: Path, way: str, columns: bool = False, **options: Any
+    ) -> Path:
+        """Work on all files there are, which may be read as columns; the folder of the results."""
+        read = FileStream.read_columns if columns else FileStream.read
+        result = self.result(session, folder, way, read)
+        return run(result, folder, **options)  # type: ignore[arg-type]
 
     def expected(self, streams: Sequence[FileStream]) -> Rows:
         """What must come of all rows but those that close the streams."""

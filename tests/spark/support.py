@@ -63,6 +63,10 @@ class FileStream:
         reader = spark.readStream.schema(from_arrow_schema(self.schema))
         return reader.option("maxFilesPerTrigger", files_per_trigger).parquet(str(self.folder))
 
+    def read_columns(self, spark: SparkSession) -> DataFrame:
+        reader = sk.readStream(spark).schema(from_arrow_schema(self.schema))
+        return reader.option("maxFilesPerTrigger", 1).parquet(str(self.folder))
+
     def read_static(self, spark: SparkSession) -> DataFrame:
         return spark.read.schema(from_arrow_schema(self.schema)).parquet(str(self.folder))
 

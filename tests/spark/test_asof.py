@@ -22,7 +22,7 @@ from tests.spark.query_kits import (
     asof,
     close,
 )
-from tests.spark.support import TIMESTAMP, assert_same, at, multiset, read_parquet
+from tests.spark.support import TIMESTAMP, FileStream, assert_same, at, multiset, read_parquet
 
 # Of rows of b with one key and time, DuckDB would take any.
 ONE_B = (
@@ -78,7 +78,7 @@ def test_static_inputs_need_no_tolerance(
     kit = kit_of(direction)
     streams = kit.sources(tmp_path)
     add_batches(streams, 2)
-    result = kit.result(spark, tmp_path, "ContRand", static=True)
+    result = kit.result(spark, tmp_path, "ContRand", FileStream.read_static)
     found = multiset(tuple(row) for row in result.dataframe().collect())
     assert_same(found, kit.expected(streams))
 

@@ -110,7 +110,7 @@ def test_many_restarts(spark: SparkSession, tmp_path: Path, kit: QueryKit) -> No
 def test_static_inputs(spark: SparkSession, tmp_path: Path, kit: QueryKit) -> None:
     streams = kit.sources(tmp_path)
     add_batches(streams, 3)
-    result = kit.result(spark, tmp_path, "Chaos", static=True)
+    result = kit.result(spark, tmp_path, "Chaos", FileStream.read_static)
     assert not result.isStreaming
     expected = kit.expected(streams)
     assert expected.total() > kit.more_than / 4

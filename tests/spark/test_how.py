@@ -25,7 +25,15 @@ from tests.spark.query_kits import (
     joined,
     of_type,
 )
-from tests.spark.support import TIMESTAMP, assert_same, at, finish, multiset, read_parquet
+from tests.spark.support import (
+    TIMESTAMP,
+    FileStream,
+    assert_same,
+    at,
+    finish,
+    multiset,
+    read_parquet,
+)
 
 SQL = {"inner": "INNER", "left": "LEFT", "right": "RIGHT", "full": "FULL",
        "left_semi": "SEMI", "left_anti": "ANTI"}  # fmt: skip
@@ -71,7 +79,7 @@ def test_static_inputs_give_all_at_once(spark: SparkSession, tmp_path: Path, how
     kit = QueryKit(how, "ab", PLACED, lambda frames, way: joined(frames, {**way, "how": how}), "")
     add_batches(kit.sources(tmp_path), 2)
     streams = kit.sources(tmp_path)
-    result = kit.result(spark, tmp_path, "ContRand", static=True)
+    result = kit.result(spark, tmp_path, "ContRand", FileStream.read_static)
     left, right = (stream.read_static(spark) for stream in streams)
     bound = f"INTERVAL {WITHIN_S} SECONDS"
     on = F.expr(f"a_k = b_k AND b_t BETWEEN a_t - {bound} AND a_t + {bound}")

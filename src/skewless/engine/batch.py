@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Generic
 
 from skewless import failpoints
-from skewless.engine.executor import Executor, Moves, Rows, Sink
+from skewless.engine.executor import Executor, Rows, Sink
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Batch
+from skewless.engine.output import FileTarget
 from skewless.engine.pipeline import Node
 from skewless.engine.report import BatchReport, InstanceReport
 from skewless.errors import StateDamagedError
+from skewless.state.publish import Moves
 
 
 class Phases:
@@ -35,9 +38,14 @@ class Phases:
 
 
 def run_batch(
-    query: Query, executor: Executor[Rows], sink: Sink[Rows], batch_id: int
+    query: Query,
+    executor: Executor[Rows],
+    sink: Sink[Rows],
+    batch_id: int,
+    files: FileTarget | None = None,
 ) -> BatchReport | None:
-    """One batch from beginning to end; None if it was committed before, and must change nothing."""
+    """One batch from beginning to end; None if it was committed before, and must change nothing.
+    Rows go to the sink, unless they can be written as `files` where they are found."""
     failpoints.hit("batch.begun", query.root, batch_id)
     try:
         query.ownership.check()
@@ -45,14 +53,14 @@ def run_batch(
         if query.is_done(batch_id):
             # Whoever feeds the streams may have state of its own that only counts once they were
             # read to the end in this very run: Spark's operators before ours have.
-            executor.arrivals()
+            executor.replay()
             query.ownership.check()
             query.clean_up_orphans()
             return None
         work = BatchWork(query, executor, batch_id)
-        rows = work.up_to_results()
+        work.up_to_results()
         query.ownership.check()
-        moves = work.written(rows, sink)
+        moves = work.written(sink) if files is None else work.written_as(files, sink)
         return query.commit(batch_id, work.batches, moves, work.phases.spent_ms)
     except Exception as error:
         if query.ownership.is_lost():
@@ -72,7 +80,7 @@ class BatchWork(Generic[Rows]):
         self.phases = Phases()
         self._emitting: StepTask | None = None
 
-    def up_to_results(self) -> Rows:
+    def up_to_results(self) -> None:
         """Everything up to the rows of the last operator."""
         self._query.note_moment(self._batch_id)
         arrivals = self._executor.arrivals()
@@ -95,9 +103,13 @@ class BatchWork(Generic[Rows]):
                 self._finish(node, task)
                 self.phases.lap(self._phase(node, task.step.name))
         self._emitting = task
-        if task is None:
-            return self._executor.no_rows(pipeline.root)
-        return self._executor.rows(task, pipeline.root)
+
+    def results(self) -> Rows:
+        """The rows of the last operator; they are made when they are read."""
+        root = self._query.pipeline.root
+        if self._emitting is None:
+            return self._executor.no_rows(root)
+        return self._executor.rows(self._emitting, root)
 
     def _emitting_step(self, node: Node) -> StepTask | None:
         """Run the steps of an operator up to the one that emits, if one does."""
@@ -109,11 +121,16 @@ class BatchWork(Generic[Rows]):
             batch.steps.append(step)
             if step.emits:
                 return task
-            reports = _of_all(task, self._executor.reports(task))
-            batch.reports.append(self._query.priced(task, reports))
+            self._reported(node, task)
             self.phases.lap(self._phase(node, step.name))
             step = coordinator.next(batch)
         return None
+
+    def _reported(self, node: Node, task: StepTask) -> list[InstanceReport]:
+        """Run a step whose rows, if it has any, nobody else reads."""
+        reports = _of_all(task, self._executor.reports(task))
+        self.batches[node.name].reports.append(self._query.priced(task, reports))
+        return reports
 
     def _finish(self, node: Node, task: StepTask) -> None:
         """Note what the instances report of a step that emits. Whoever took its rows may not have
@@ -128,13 +145,30 @@ class BatchWork(Generic[Rows]):
         alone = len(self._query.pipeline.nodes) == 1
         return step if alone else f"{node.name}: {step}"
 
-    def written(self, rows: Rows, sink: Sink[Rows]) -> Moves:
+    def written_as(self, files: FileTarget, sink: Sink[Rows]) -> Moves:
+        """Have the instances write the results. The first batch shows a file even if it has none,
+        for its columns: that is the sink's."""
+        query, root, task = self._query, self._query.pipeline.root, self._emitting
+        if task is None:
+            return self.written(sink)
+        output = files.output(query.folder, self._batch_id)
+        failpoints.hit("sink.begun", query.root, self._batch_id)
+        reports = self._reported(root, replace(task, output=output))
+        written = output.together([report.output for report in reports], query.folder)
+        moves = files.moves(written, query.folder, self._batch_id)
+        if not moves and self._batch_id == 0:
+            moves = sink.write(self._executor.no_rows(root), self._batch_id)
+        failpoints.hit("sink.staged", query.root, self._batch_id)
+        self.phases.lap(self._phase(root, f"{task.step.name} and write"))
+        return moves
+
+    def written(self, sink: Sink[Rows]) -> Moves:
         """Hand the results to the sink, and see to it that all work is done."""
         root, task = self._query.pipeline.root, self._emitting
         moves: Moves = []
         if task is not None or self._batch_id == 0 or sink.shows_empty:
             failpoints.hit("sink.begun", self._query.root, self._batch_id)
-            moves = sink.write(rows, self._batch_id)
+            moves = sink.write(self.results(), self._batch_id)
             failpoints.hit("sink.staged", self._query.root, self._batch_id)
         phase = "write"
         if task is not None:

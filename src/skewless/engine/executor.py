@@ -17,8 +17,8 @@ from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Feed, IngestTask, Node, Pipeline
 from skewless.engine.report import InstanceReport
 from skewless.state.files import Folder
+from skewless.state.publish import Moves
 
-Moves = list[tuple[str, str]]
 Rows = TypeVar("Rows")
 Taken_contra = TypeVar("Taken_contra", contravariant=True)
 
@@ -41,6 +41,10 @@ class Executor(ABC, Generic[Rows]):
     @abstractmethod
     def arrivals(self) -> list[Arrival]:
         """Have the streams' rows of this batch taken in."""
+
+    def replay(self) -> None:
+        """Read the streams once more, for whoever has state before them; nothing is made of it."""
+        self.arrivals()
 
     def cores(self) -> int | None:
         """How many tasks can run at once, now; None where that says nothing."""

@@ -17,6 +17,7 @@ from skewless.arrays.types import FAR_US, Ints
 from skewless.engine.hosts import claim
 from skewless.engine.loss import by_lateness, put_together
 from skewless.engine.operator import Step
+from skewless.engine.output import NOTHING_WRITTEN, FileOutput
 from skewless.engine.report import InstanceLoad, InstanceReport
 from skewless.state.cache import CACHE
 from skewless.state.files import Folder
@@ -129,7 +130,8 @@ class Instance:
 @dataclass(frozen=True)
 class StepTask:
     """A step with what every instance of it has to know. It is sent to the tasks. The rows of a
-    step that emits fill the way back, so that its reports are files in `report_folder`."""
+    step that emits fill the way back, so that its reports are files in `report_folder`; unless the
+    instances write the rows themselves, as `output` says."""
 
     step: Step
     folder: Folder
@@ -138,6 +140,8 @@ class StepTask:
     report_folder: str
     hides_keys: bool = False
     start: Start = Start()
+    output: FileOutput | None = None
+    is_small: bool = False  # it takes less time than handing it to other processes
 
     @property
     def root(self) -> str:
@@ -155,11 +159,20 @@ class StepTask:
         failpoints.hit("instance.reported", self.root, self.batch_id)
 
     def report_of(self, number: int) -> InstanceReport:
-        """The work of one instance that emits nothing."""
+        """The work of one instance that emits nothing, or writes to files what it emits."""
         instance = self._instance(number)
-        for _ in self._work(instance):
-            raise AssertionError(f"{self.step.name} emits no rows")
-        report = self._report(instance, 0)
+        emitted = 0
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            nonlocal emitted
+            emitted = yield from self._work(instance)
+
+        if self.output is None:
+            assert next(rows(), None) is None, f"{self.step.name} emits no rows"
+            written = NOTHING_WRITTEN
+        else:
+            written = self.output.write(rows(), self.folder, number, self.step.instances)
+        report = replace(self._report(instance, emitted), output=written)
         failpoints.hit("instance.reported", self.root, self.batch_id)
         return report
 

@@ -44,6 +44,7 @@ from skewless.state.janitor import Janitor
 from skewless.state.opening import read_manifests, refuse_missing, without_unfinished
 from skewless.state.output import check_confined
 from skewless.state.parallel import each
+from skewless.state.parts import is_far
 from skewless.state.publish import (
     STAGED,
     is_shown,
@@ -267,7 +268,14 @@ class Query:
         if step.emits:
             self.folder.make(reports)
         return StepTask(
-            step, self.folder, node.name, batch_id, reports, self._hides_keys, self._start
+            step,
+            self.folder,
+            node.name,
+            batch_id,
+            reports,
+            self._hides_keys,
+            self._start,
+            is_small=self.sizes[node.name].is_small and not is_far(self.folder),
         )
 
     def reports(self, task: StepTask) -> list[InstanceReport | None]:

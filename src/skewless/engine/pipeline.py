@@ -17,6 +17,7 @@ from skewless.engine.clock import NO_RULES, ClockRules, noted_moment
 from skewless.engine.exchange import Homes, MergeTask, Outbox, Packet
 from skewless.engine.hosts import claim
 from skewless.engine.operator import Arrival, Coordinator, IngestContext, Input, Operator
+from skewless.expressions import Shape
 from skewless.state.epochs import with_newest_epoch
 from skewless.state.files import Folder
 from skewless.state.hiding import salt_of
@@ -28,7 +29,8 @@ class Feed:
     """Where the rows of one input of an operator come from: a stream, by its number, or another
     operator, by name. `columns` are those that are taken. A stream's watermark moves in steps of
     `tick_us`; `rules` are what is asked of it by the clock. Rows of a `source` operator lie at most
-    `lag_us` behind its watermark. `shape` is what is done to rows in between, for an executor."""
+    `lag_us` behind its watermark. `shape` is what is done to rows in between, for an
+    executor; `shapes` are the same on Arrow, where that can be."""
 
     columns: tuple[int, ...]
     stream: int | None = None
@@ -36,6 +38,7 @@ class Feed:
     source: str | None = None
     lag_us: int = 0
     shape: Any = ()
+    shapes: tuple[Shape, ...] | None = None
     rules: ClockRules = NO_RULES
 
 

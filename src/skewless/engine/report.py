@@ -11,6 +11,7 @@ import numpy as np
 from skewless.arrays.types import Floats
 from skewless.engine.hosts import NO_TRAFFIC, Traffic, added
 from skewless.engine.loss import late_needed_us, put_together
+from skewless.engine.output import NOTHING_WRITTEN, Written
 from skewless.placement.balancing.imbalance import max_over_mean
 from skewless.placement.figures import Decision, Figures, WatchedKey
 from skewless.state.segments import SegmentInfo
@@ -56,8 +57,8 @@ class InstanceLoad:
 @dataclass(frozen=True)
 class InstanceReport:
     """What one instance tells of one step: its load, how many rows it emitted, what it has written
-    and rewritten, by how many microseconds rows came too late. `detail` is what its operator
-    measures."""
+    and rewritten, by how many microseconds rows came too late, and what became of rows that it
+    wrote to files. `detail` is what its operator measures."""
 
     load: InstanceLoad
     emitted: int = 0
@@ -66,6 +67,7 @@ class InstanceReport:
     detail: Mapping[str, Any] = field(default_factory=dict)
     lateness: Mapping[str, int] = field(default_factory=dict)
     traffic: Traffic = NO_TRAFFIC
+    output: Written = NOTHING_WRITTEN
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> InstanceReport:
@@ -77,6 +79,7 @@ class InstanceReport:
             data["detail"],
             data["lateness"],
             Traffic(**data["traffic"]),
+            Written.from_json(data["output"]),
         )
 
     def to_json(self) -> dict[str, Any]:

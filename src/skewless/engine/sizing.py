@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 # A Python task costs 10 to 30 ms besides its work: an instance that has less to do is not worth it.
 TASK_MS = 25.0
+# Below that the driver does the work itself sooner than it could hand it to a task.
+SMALL_MS = 25.0
+SMALL_ROWS = 16_000
 # While nothing was measured. Rows with hundreds of partners each take 25 ms at 4,000 of them.
 ROWS_UNMEASURED = 4_000
 # What happens now and then whatever arrives, such as windows that close, is not the price of a row.
@@ -28,22 +31,24 @@ PATIENCE = 8  # batches that must have needed less: places of rows are learned a
 @dataclass
 class Sizing:
     """The number of instances of one operator, from batch to batch. `why` says it in words, and
-    `changed` whether it is another than in the batch before."""
+    `changed` whether it is another than in the batch before. `is_small` says whether all of a batch
+    is less work than one task is worth."""
 
     now: int | None = None
     why: str = ""
     row_ms: float | None = None
     changed: bool = False
+    is_small: bool = False
     _lower: list[int] = field(default_factory=list)
 
     def choose(self, operator: Operator, batch: Batch, cores: int | None) -> int:
         """How many instances work on a batch. Users' numbers are kept, and so is what a query began
         with where nobody knows the cores."""
+        needed, why = self._needed(batch)
         if not operator.elastic or cores is None:
             self.now, self.why = operator.instances, "as it was asked for"
             return self.now
         before = self.now
-        needed, why = self._needed(batch)
         most = max(cores, operator.instances_least)
         wanted = min(max(_rounded_up(needed), operator.instances_least), most)
         self._lower = [] if self.now is None or wanted >= self.now else [*self._lower, wanted]
@@ -61,6 +66,9 @@ class Sizing:
 
     def _needed(self, batch: Batch) -> tuple[int, str]:
         rows = sum(arrival.rows for arrival in batch.arrivals)
+        # What was never measured may be anything: a row may have any number of partners.
+        self.is_small = self.row_ms is not None and rows * self.row_ms <= SMALL_MS
+        self.is_small &= rows <= SMALL_ROWS
         if self.row_ms is None:
             needed, why = -(-rows // ROWS_UNMEASURED), f"{rows:,} rows, nothing measured yet"
         else:
@@ -68,6 +76,7 @@ class Sizing:
             needed, why = int(work_ms // TASK_MS) + 1, f"{rows:,} rows, about {work_ms:,.0f} ms"
         portions = choose_compactions(batch.state.segments, 1)
         rewritten = max((portion.rows for portion in portions), default=0)
+        self.is_small &= rewritten <= SMALL_ROWS
         if rewritten // PIECE_ROWS_MIN > needed:
             return rewritten // PIECE_ROWS_MIN, f"{rewritten:,} stored rows to rewrite"
         return max(needed, 1), why

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .shape import Shape
 from .tree import Condition, Expression, evaluate, matching
 
-__all__ = ["Condition", "Expression", "evaluate", "matching"]
+__all__ = ["Condition", "Expression", "Shape", "evaluate", "matching"]

@@ -10,6 +10,7 @@ import os
 import socket
 import stat
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -18,6 +19,9 @@ from skewless.engine.exchange import MergeTask, Packet
 from skewless.engine.instance import StepTask
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import IngestTask
+from skewless.engine.reading import ReadTask
+from skewless.expressions import Shape
+from skewless.expressions.shape import shaped
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -47,6 +51,16 @@ def ingest_function(task: IngestTask, *, packets: bool) -> ArrowFunction:
         freeze_gc()
 
     return function
+
+
+def read_function(task: ReadTask, *, packets: bool) -> ArrowFunction:
+    """Numbers of tasks in; the files of each are read, and what was made of them comes out."""
+
+    def read(number: int) -> Iterator[pa.RecordBatch]:
+        for made in task(number):
+            yield _as_row(made, packets=packets)
+
+    return _per_instance(read)
 
 
 def _as_row(made: Arrival | Packet, *, packets: bool) -> pa.RecordBatch:
@@ -112,14 +126,25 @@ def report_function(task: StepTask) -> ArrowFunction:
     return _per_instance(report)
 
 
-def pass_on_function(task: StepTask, ingest: IngestTask, columns: tuple[int, ...]) -> ArrowFunction:
+@dataclass(frozen=True)
+class Taking:
+    """How an operator takes the rows of another: some columns, of what `shapes` make of them."""
+
+    columns: tuple[int, ...]
+    shapes: tuple[Shape, ...] = ()
+
+    def rows(self, task: StepTask, instance: int) -> Iterator[pa.RecordBatch]:
+        """The rows of an instance of the other."""
+        for batch in task.rows_of(instance):
+            yield shaped(batch, self.shapes).select(list(self.columns))
+
+
+def pass_on_function(task: StepTask, ingest: IngestTask, taking: Taking) -> ArrowFunction:
     """Numbers of instances in; their rows go straight into the operator above, and what it made of
     them comes out. They never see the JVM."""
-    wanted = list(columns)
 
     def pass_on(instance: int) -> Iterator[pa.RecordBatch]:
-        rows = (batch.select(wanted) for batch in task.rows_of(instance))
-        for made in ingest(rows, instance):
+        for made in ingest(taking.rows(task, instance), instance):
             yield _as_row(made, packets=ingest.buckets > 0)
 
     return _per_instance(pass_on)

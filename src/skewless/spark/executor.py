@@ -7,12 +7,14 @@ that tell what they made of them. Every further step is a job with one task per 
 from __future__ import annotations
 
 import json
+import os
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -23,9 +25,12 @@ from skewless.engine.executor import Executor, Sink
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Arrival
+from skewless.engine.output import FileTarget
 from skewless.engine.pipeline import Feed, IngestTask, Node
+from skewless.engine.reading import FileReading, Files, ReadTask, Stream
 from skewless.engine.report import InstanceReport
 from skewless.errors import CheckpointInUseError
+from skewless.files.splits import FileRef
 from skewless.spark.cluster import Places, parallelism
 from skewless.spark.exchange import (
     JSON_SCHEMA,
@@ -33,7 +38,9 @@ from skewless.spark.exchange import (
     ArrowFunction,
     ingest_function,
     merge_function,
+    Taking,
     pass_on_function,
+    read_function,
     report_function,
     rows_function,
 )
@@ -44,6 +51,9 @@ from skewless.state.owner import CheckpointLock
 
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_ROWS_DEFAULT = "10000"
+# Work that is smaller than the cost of handing it to other processes is done in the driver's.
+SMALL_BYTES = 1 << 20
+NEVER_HERE = os.environ.get("SKEWLESS_SMALL") == "apart"  # for tests
 ARROW_ROWS_WANTED = "20000"  # fewer, larger hand-overs between Spark and Python
 
 
@@ -57,6 +67,14 @@ def taken_in(
     wanted = numbered.select(*(f"c{i}" for i in columns))
     schema = PACKET_SCHEMA if packets else JSON_SCHEMA
     return wanted.mapInArrow(ingest_function(task, packets=packets), schema)
+
+
+def told(frame: DataFrame, *, packets: bool) -> DataFrame:
+    """Rows of JSON beside those of tasks, which may have packets."""
+    if not packets:
+        return frame
+    named = (column.split() for column in PACKET_SCHEMA.split(", ")[1:])
+    return frame.select("json", *(F.lit(None).cast(kind).alias(name) for name, kind in named))
 
 
 def exchanged(frame: DataFrame, homes: Homes, task: MergeTask) -> DataFrame:
@@ -76,13 +94,14 @@ def exchanged(frame: DataFrame, homes: Homes, task: MergeTask) -> DataFrame:
 class SparkExecutor(Executor[DataFrame]):
     """The tasks of one batch. `arrived` is the result of job 1; `schemas` are what operators
     emit, in Spark's types; `merging` puts packets together. `places` are where instances have
-    worked before."""
+    worked before; `readings` how files are read of which `arrived` only tells."""
 
     session: SparkSession
     arrived: DataFrame
     schemas: Mapping[str, StructType]
     merging: MergeTask
     places: Places | None = None
+    readings: Mapping[Stream, FileReading] = field(default_factory=dict)
 
     def cores(self) -> int:
         return self._cores
@@ -92,26 +111,66 @@ class SparkExecutor(Executor[DataFrame]):
         return parallelism(self.session)
 
     def arrivals(self) -> list[Arrival]:
-        frame = exchanged(self.arrived, self.homes, self.merging)
+        told = _collected(exchanged(self.arrived, self.homes, self.merging))
+        files: dict[Stream, list[FileRef]] = {}
+        for one in told:
+            if "path" in one:
+                stream = one["operator"], one["input"]
+                files.setdefault(stream, []).append(FileRef(one["path"], one["size"]))
+        arrivals = [Arrival.from_json(found) for found in told if "path" not in found]
+        return arrivals + (self._read(files) if files else [])
+
+    def replay(self) -> None:
+        """Files need not be read for that."""
+        _collected(exchanged(self.arrived, self.homes, self.merging))
+
+    def _read(self, files: Files) -> list[Arrival]:
+        """Have files read, and their rows taken in."""
+        task = ReadTask.of(self.readings, files, self.cores())
+        packets = any(reading.ingest.buckets for reading in self.readings.values())
+        size = sum(file.size for some in files.values() for file in some)
+        if size <= SMALL_BYTES and not packets and not NEVER_HERE:
+            return self._arrivals_of(task)
+        numbers = self.session.range(0, len(task.shares), 1, len(task.shares))
+        schema = PACKET_SCHEMA if packets else JSON_SCHEMA
+        frame = numbers.mapInArrow(read_function(task, packets=packets), schema)
+        frame = exchanged(frame, self.homes, self.merging)
         return [Arrival.from_json(found) for found in _collected(frame)]
 
+    def _arrivals_of(self, task: ReadTask) -> list[Arrival]:
+        made = (one for number in range(len(task.shares)) for one in task(number))
+        return [one for one in made if isinstance(one, Arrival)]
+
     def reports(self, task: StepTask) -> list[InstanceReport]:
+        if _is_small(task):
+            return [task.report_of(n) for n in range(task.step.instances)]
         frame = self._per_instance(task, report_function(task), JSON_SCHEMA)
         return [InstanceReport.from_json(found) for found in _collected(frame)]
 
     def rows(self, task: StepTask, node: Node) -> DataFrame:
+        if _is_small(task):
+            rows = [b for n in range(task.step.instances) for b in task.rows_of(n)]
+            return self._frame(rows, node)
         return self._per_instance(task, rows_function(task), self.schemas[node.name])
+
+    def _frame(self, rows: Sequence[pa.RecordBatch], node: Node) -> DataFrame:
+        """Few rows, handed to Spark at once."""
+        table = pa.Table.from_batches(rows, node.operator.output_schema())
+        return self.session.createDataFrame(table, self.schemas[node.name])
 
     def no_rows(self, node: Node) -> DataFrame:
         return empty_frame(self.session, self.schemas[node.name])
 
     def pass_on(self, task: StepTask, node: Node, ingest: IngestTask, feed: Feed) -> list[Arrival]:
         packets = ingest.buckets > 0
-        if feed.shape:
+        taking = Taking(feed.columns, feed.shapes or ())
+        if _is_small(task) and not packets and (feed.shapes is not None or not feed.shape):
+            return list(_passed_on(task, ingest, taking))
+        if feed.shape and feed.shapes is None:
             rows = with_steps(self.rows(task, node), feed.shape)
             frame = taken_in(rows, ingest, feed.columns, packets=packets)
         else:
-            function = pass_on_function(task, ingest, feed.columns)
+            function = pass_on_function(task, ingest, taking)
             frame = self._per_instance(task, function, PACKET_SCHEMA if packets else JSON_SCHEMA)
         if packets:
             frame = exchanged(frame, self.homes, self.merging)
@@ -132,6 +191,17 @@ class SparkExecutor(Executor[DataFrame]):
         return numbers.mapInArrow(function, schema)
 
 
+def _is_small(task: StepTask) -> bool:
+    return task.is_small and not NEVER_HERE
+
+
+def _passed_on(task: StepTask, ingest: IngestTask, taking: Taking) -> Iterator[Arrival]:
+    for number in range(task.step.instances):
+        for made in ingest(taking.rows(task, number), number):
+            if isinstance(made, Arrival):
+                yield made
+
+
 def _collected(frame: DataFrame) -> list[dict[str, Any]]:
     return [json.loads(row[0]) for row in frame.collect()]
 
@@ -146,9 +216,11 @@ class BatchDriver:
         sink: Sink[DataFrame],
         schemas: Mapping[str, StructType],
         output: Output | None = None,
+        files: FileTarget | None = None,
     ) -> None:
         self.query, self._sink, self._schemas = query, sink, dict(schemas)
-        self._output = output
+        self._output, self._files = output, files
+        self.readings: Mapping[Stream, FileReading] = {}
         self._places = Places()
         self._at_work = threading.Lock()
         self._closed = False
@@ -192,8 +264,10 @@ class BatchDriver:
             lock.keep_alive(self.query.epoch)
         session = arrived.sparkSession
         merging = self.query.pipeline.merging(self.query.folder)
-        executor = SparkExecutor(session, arrived, self._schemas, merging, self._places)
-        run_batch(self.query, executor, self._sink, batch_id)
+        executor = SparkExecutor(
+            session, arrived, self._schemas, merging, self._places, self.readings
+        )
+        run_batch(self.query, executor, self._sink, batch_id, self._files)
         if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:
             # This is the query's own copy of the session, and it plans the batches to come.
             session.conf.set(ARROW_ROWS, ARROW_ROWS_WANTED)

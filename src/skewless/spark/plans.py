@@ -54,3 +54,11 @@ def conjuncts(condition: Any) -> Iterator[Any]:
         return
     for child in items(condition.children()):
         yield from conjuncts(child)
+
+
+def depends_on_now(frame: DataFrame) -> bool:
+    """Whether something like `current_date()` is asked for. The optimizer makes a constant of it,
+    which would stay what it is now while the query runs."""
+    jvm: Any = frame.sparkSession._jvm
+    now = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
+    return bool(frame._jdf.queryExecution().analyzed().containsPattern(now))

@@ -20,7 +20,7 @@ from skewless.expressions import Condition
 from skewless.expressions.logic import all_of
 from skewless.spark.catalyst import Untranslatable, of_tree
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import class_of, conjuncts, id_of, items, quoted
+from skewless.spark.plans import class_of, conjuncts, depends_on_now, id_of, items, quoted
 from skewless.spark.steps import Step, Steps, with_steps
 
 if TYPE_CHECKING:
@@ -105,20 +105,12 @@ def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
     used = _ids(plan.output()) | {i for node in above for i in _ids(node.references().toSeq())}
     # Without any column nobody would know how many rows there are.
     columns = tuple(sorted(place[i] for i in used if i in place)) or (0,)
-    if _depends_on_now(shaped):
+    if depends_on_now(shaped):
         return Needs(columns)
     conditions: list[Any] = []
     while above and class_of(above[-1]) == "Filter":
         conditions += conjuncts(above.pop().condition())
     return Needs(columns, _condition(rows, conditions))
-
-
-def _depends_on_now(shaped: DataFrame) -> bool:
-    """Whether something like `current_date()` is asked for. The optimizer has made a constant of
-    it, which would stay what it is now while the query runs."""
-    jvm: Any = shaped.sparkSession._jvm
-    now = jvm.org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE()
-    return bool(shaped._jdf.queryExecution().analyzed().containsPattern(now))
 
 
 def _condition(rows: DataFrame, conditions: Sequence[Any]) -> Condition | None:

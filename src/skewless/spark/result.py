@@ -28,13 +28,16 @@ from skewless.engine.clock import ClockRules
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
 from skewless.engine.pipeline import Feed, Node, Pipeline
+from skewless.engine.reading import FileReading, Stream
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError, ColumnError
 from skewless.expressions import Condition
 from skewless.spark.cluster import parallelism
-from skewless.spark.executor import SparkExecutor, taken_in
+from skewless.spark.executor import SparkExecutor, taken_in, told
+from skewless.spark.file_streams import FileStream, file_stream
 from skewless.spark.interpreter import check_workers
 from skewless.spark.pushdown import pushed_down
+from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import (
     Steps,
     analysed,
@@ -302,8 +305,9 @@ class Result(ABC):
         merging = pipeline.merging(query.folder)
         executor = SparkExecutor(self.sparkSession, plan.arrivals(query), plan.schemas, merging)
         executor.homes = query.homes()
-        rows = BatchWork(query, executor, 0, is_last=True).up_to_results()
-        return with_steps(rows, plan.steps)
+        work = BatchWork(query, executor, 0, is_last=True)
+        work.up_to_results()
+        return with_steps(work.results(), plan.steps)
 
     def toDF(self, workdir: str | None = None) -> DataFrame:
         """The same as `dataframe`, which says better what it does: PySpark's `toDF` renames."""
@@ -357,6 +361,7 @@ class Plan:
         self.nodes: list[Node] = []
         self.streams: list[DataFrame] = []
         self.schemas: dict[str, StructType] = {}
+        self._looked_at: dict[int, FileStream | None] = {}
 
     def add(self, result: Result, cores: int, mode: str | None) -> Node:
         """Add a result, and before it all that it is made of."""
@@ -388,7 +393,28 @@ class Plan:
             return Feed(columns, stream=len(self.streams) - 1, tick_us=tick, rules=rules)
         below = self.add(source, cores, BELOW)
         lag_us = FAR_US if time is None else source.event_times.lag_of(time)
-        return Feed(columns, source=below.name, lag_us=lag_us, shape=source.steps)
+        shapes = shapes_of_steps(source.sparkSession, source.emitted, source.steps)
+        return Feed(
+            columns,
+            source=below.name,
+            lag_us=lag_us,
+            shape=source.steps,
+            shapes=None if shapes is None else tuple(shapes),
+        )
+
+    def readings(self, query: Query) -> dict[Stream, FileReading]:
+        """How files are read of which `arrivals` only tells."""
+        return {
+            (node.name, i.name): files.reading(query.ingest(node, i.name), feed.columns)
+            for node, i, feed in query.pipeline.streams()
+            if (files := self._files(feed)) is not None
+        }
+
+    def _files(self, feed: Feed) -> FileStream | None:
+        assert feed.stream is not None
+        if feed.stream not in self._looked_at:
+            self._looked_at[feed.stream] = file_stream(self.streams[feed.stream])
+        return self._looked_at[feed.stream]
 
     def arrivals(self, query: Query) -> DataFrame:
         """The streams' rows, sorted and stored: what the tasks report. Where tasks write files, a
@@ -400,6 +426,9 @@ class Plan:
         frames = []
         for feed, task in taken:
             assert feed.stream is not None
+            if (files := self._files(feed)) is not None:
+                frames.append(told(files.followed(task), packets=packets))
+                continue
             frame = self.streams[feed.stream]
             frame = frame if task.buckets else frame.coalesce(tasks)
             frames.append(taken_in(frame, task, feed.columns, packets=packets))

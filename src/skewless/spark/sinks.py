@@ -7,20 +7,29 @@ between repeats the batch: at least once, with the batch id at hand to tell repe
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from skewless.engine import executor as engine
-from skewless.engine.executor import Moves
+from skewless.engine.output import FileTarget
+from skewless.files.writing import SETTINGS, FileWriting, unsupported
+from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import Steps, with_steps
 from skewless.state.epochs import Ownership
 from skewless.state.files import qualify
 from skewless.state.output import is_shown
-from skewless.state.publish import staging_folder
+from skewless.state.publish import Moves, final_name, staging_folder
+
+if TYPE_CHECKING:
+    from skewless.spark.result import Plan
+
+log = logging.getLogger("skewless")
 
 Sink = engine.Sink[DataFrame]
 
@@ -56,6 +65,27 @@ class FileSink:
         self._path = qualify(path).rstrip("/")
         self._format, self._options, self._partition_by = file_format, options, partition_by
 
+    def target(self, plan: Plan, schema: StructType) -> FileTarget | None:
+        """The same as files that instances write, where these would be what Spark writes."""
+        root = plan.nodes[-1].name
+        session = plan.streams[0].sparkSession
+        shapes = shapes_of_steps(session, plan.schemas[root], plan.steps)
+        if shapes is None:
+            return None
+        writing = FileWriting(
+            self._format.lower(),
+            to_arrow_schema(schema, timezone="UTC"),
+            schema.json(),
+            session.version,
+            tuple(self._partition_by),
+            tuple((key, str(value)) for key, value in self._options.items()),
+            tuple((key, value) for key in SETTINGS if (value := session.conf.get(key, None))),
+        )
+        if (why := unsupported(writing)) is not None:
+            log.info("Spark writes the %s files: %s", self._format, why)
+            return None
+        return FileTarget(self._path, writing, tuple(shapes))
+
     def write(self, result: DataFrame, batch_id: int) -> Moves:
         folder = self._ownership.folder
         staged = staging_folder(folder, batch_id)
@@ -64,17 +94,10 @@ class FileSink:
             writer = writer.partitionBy(*self._partition_by)
         writer.save(f"{self._spark_root}/{staged}")
         return [
-            (f"{staged}/{name}", f"{self._path}/{_final_name(name, batch_id)}")
+            (f"{staged}/{name}", f"{self._path}/{final_name(name, batch_id)}")
             for name in folder.list(staged)
             if is_shown(name)  # what tasks left that Spark's own job commit did not show is not
         ]
-
-
-def _final_name(name: str, batch_id: int) -> str:
-    """Spark's file names are unique; the batch id in front makes them sort and tell their batch."""
-    partition, _, base = name.rpartition("/")
-    renamed = f"batch-{batch_id:012d}-{base}"
-    return f"{partition}/{renamed}" if partition else renamed
 
 
 class SourceSink:

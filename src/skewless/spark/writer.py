@@ -171,6 +171,7 @@ class ResultWriter:
                 lock.acquire()
                 driver.open()
                 lock.keep_alive(ownership.epoch)
+            driver.readings = plan.readings(driver.query)
             writer = plan.arrivals(driver.query).writeStream.foreachBatch(driver)
             writer = writer.option(CHECKPOINT, checkpoint)
             if self._query_name is not None:
@@ -193,7 +194,8 @@ class ResultWriter:
         pipeline, plan = result.pipeline(parallelism(result.sparkSession), mode)
         shaped = ShapedSink(sink, plan.steps)
         query = Query(ownership.folder, pipeline, ownership=ownership, **keeping)
-        return BatchDriver(query, shaped, plan.schemas, output), plan
+        files = sink.target(plan, result.schema) if isinstance(sink, FileSink) else None
+        return BatchDriver(query, shaped, plan.schemas, output, files), plan
 
     def _get(self, key: str) -> Any:
         return next((v for k, v in self._options.items() if k.lower() == key.lower()), None)

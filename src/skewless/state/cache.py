@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 
@@ -26,6 +27,7 @@ class SegmentCache:
         self._most = most
         self._rows: OrderedDict[Key, tuple[Rows, int]] = OrderedDict()
         self._verified: set[tuple[str, str, str]] = set()
+        self._lock = threading.Lock()  # a driver may work for several queries
 
     def rows(
         self,
@@ -48,8 +50,9 @@ class SegmentCache:
         if ranges is not None and schema is not None and is_far(folder):
             parts = segment.parts_in(ranges)
         key = (scope, folder.root, segment.name, names, parts)
-        if key in self._rows:
-            rows, _ = self._rows[key]
+        known = self._rows.get(key)
+        if known is not None:
+            rows, _ = known
         elif parts is None or schema is None:
             if verify and key[:3] not in self._verified:
                 verify_segment(folder, segment)
@@ -57,9 +60,10 @@ class SegmentCache:
             rows = read_segment(folder, segment, time_index, schema)
         else:
             rows = read_parts(folder, segment, parts, time_index, schema)
-        self._rows[key] = rows, batch_id
-        self._rows.move_to_end(key)
-        self._make_room(scope, batch_id)
+        with self._lock:
+            self._rows[key] = rows, batch_id
+            self._rows.move_to_end(key)
+            self._make_room(scope, batch_id)
         return rows
 
     def _make_room(self, scope: str, batch_id: int) -> None:
@@ -72,9 +76,10 @@ class SegmentCache:
     def let_go(self, folder: Folder, scope: str, before_batch_id: int) -> None:
         """Forget what a scope has not asked for since a batch, so that deleted files free their
         space."""
-        for key, (_, asked_in) in list(self._rows.items()):
-            if key[:2] == (scope, folder.root) and asked_in < before_batch_id:
-                del self._rows[key]
+        with self._lock:
+            for key, (_, asked_in) in list(self._rows.items()):
+                if key[:2] == (scope, folder.root) and asked_in < before_batch_id:
+                    del self._rows[key]
 
 
 CACHE = SegmentCache()  # of this process

@@ -19,6 +19,7 @@ from skewless.state.epochs import claimed, note, noted, own_folder, shown_file
 from skewless.state.files import Folder, qualify
 
 STAGED = "staged"
+Moves = list[tuple[str, str]]  # staged and final names of files
 # What is written as files that a commit publishes. Other sinks are written before the commit.
 FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"})
 
@@ -26,6 +27,17 @@ FILE_FORMATS = frozenset({"parquet", "json", "csv", "orc", "text", "xml", "avro"
 def staging_folder(folder: Folder, batch_id: int) -> str:
     """Where the output files of a batch wait for its commit."""
     return f"{own_folder(folder, STAGED)}/{batch_id:012d}"
+
+
+def final_name(name: str, batch_id: int) -> str:
+    """Names of files are unique; the batch id in front makes them sort and tell their batch.
+
+    >>> final_name("day=1/part-0.parquet", 7)
+    'day=1/batch-000000000007-part-0.parquet'
+    """
+    partition, _, base = name.rpartition("/")
+    renamed = f"batch-{batch_id:012d}-{base}"
+    return f"{partition}/{renamed}" if partition else renamed
 
 
 def made_durable(folder: Folder, moves: Iterable[tuple[str, str]]) -> tuple[Move, ...]:

@@ -48,7 +48,8 @@ class AggregateDriver(OperatorRun):
     def run_to_the_end(self, batch: Batch) -> Outcome:
         """A first batch that is the last one, too, as with static input; nothing is committed."""
         work = BatchWork(self.query, self.executor(batch), 0, is_last=True)
-        rows = [rows for part in work.up_to_results() for rows in part]
+        work.up_to_results()
+        rows = [rows for part in work.results() for rows in part]
         return Outcome(pa.Table.from_batches(rows, self.schema), None)
 
     @property

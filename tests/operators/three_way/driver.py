@@ -57,7 +57,9 @@ class ThreeDriver(OperatorRun):
     def steps(self, batch_id: int, batch: Batch) -> list[Step]:
         """The steps of a batch that is not committed."""
         executor = InProcessExecutor(self.pipeline, self.root, self.streams(batch))
-        BatchWork(self.query, executor, batch_id).up_to_results()
+        work = BatchWork(self.query, executor, batch_id)
+        work.up_to_results()
+        work.results()
         return [task.step for task in executor.ran]
 
     def outcome(self, ran: Ran) -> Outcome:

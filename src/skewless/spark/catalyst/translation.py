@@ -7,7 +7,7 @@ that is faithful to the letter is refused: an approximation would give other row
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import CharType, DataType, StringType, StructType, VarcharType
+from pyspark.sql.types import CharType, DataType, StringType, StructField, StructType, VarcharType
 
 from skewless.errors import ArgumentError
 from skewless.expressions import Condition, Expression
@@ -51,11 +51,18 @@ class Untranslatable(Exception):  # noqa: N818  (says what a condition is)
 class Translator:
     """Translates the nodes of one condition."""
 
-    def __init__(self, rows: DataFrame) -> None:
-        """For conditions over the columns of a DataFrame."""
-        self.session, self.fields = rows.sparkSession, rows.schema.fields
+    def __init__(
+        self, session: SparkSession, fields: Sequence[StructField], ids: Sequence[int]
+    ) -> None:
+        """For expressions over some columns, which Catalyst tells apart by their ids."""
+        self.session, self.fields = session, fields
         self.definitions: dict[str, Expression] = {}
-        self._numbers = {id: number for number, id in enumerate(ids_of(rows))}
+        self._numbers = {id: number for number, id in enumerate(ids)}
+
+    @staticmethod
+    def of(rows: DataFrame) -> Translator:
+        """For expressions over the columns of a DataFrame."""
+        return Translator(rows.sparkSession, rows.schema.fields, ids_of(rows))
 
     def translate(self, node: Node) -> Expression:
         failure = ""
@@ -150,7 +157,7 @@ def translated(
         raise Untranslatable("Spark Connect does not show the tree of a condition")
     rows = empty_frame(session, schema)
     root = analysed(rows, condition)
-    return Condition(str(root.jvm.sql()), Translator(rows).translate(root))
+    return Condition(str(root.jvm.sql()), Translator.of(rows).translate(root))
 
 
 def analysed(rows: DataFrame, condition: str | SparkColumn) -> Node:
@@ -173,4 +180,4 @@ def ids_of(rows: DataFrame) -> list[int]:
 
 def of_tree(rows: DataFrame, condition: Any) -> Condition:
     """A condition that a plan over some rows has, which Spark has analysed already."""
-    return Condition(str(condition.sql()), Translator(rows).translate(Node.of(condition)))
+    return Condition(str(condition.sql()), Translator.of(rows).translate(Node.of(condition)))

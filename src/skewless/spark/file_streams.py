@@ -1,0 +1,105 @@
+"""Streams of files whose rows are read as columns, in Python: told apart in Spark's own plans.
+
+Such a stream is an ordinary streaming DataFrame, so that everything can be done with it. When a
+query starts, its plan is looked at. If it is a source of files, and what is done to their rows can
+be done on Arrow, then Spark only follows the files, with its own log, and the tasks that take the
+rows in read them. Else Spark reads them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from skewless.engine.pipeline import IngestTask
+from skewless.engine.reading import FileReading
+from skewless.expressions import Shape
+from skewless.expressions.shape import lean
+from skewless.files.reading import FileFormat
+from skewless.spark.interpreter import is_remote
+from skewless.spark.plans import class_of
+from skewless.spark.shapes import shapes_of_frame
+
+MARK = "skewless.columns"  # the option by which a source is known that may be read so
+# Of files, whatever is in them: without `content` nothing of them is read.
+FOLLOWED = "path string, modificationTime timestamp, length bigint, content binary"
+# Settings of the session that an option of the same meaning comes before.
+IGNORING = {
+    "ignoreCorruptFiles": "spark.sql.files.ignoreCorruptFiles",
+    "ignoreMissingFiles": "spark.sql.files.ignoreMissingFiles",
+}
+
+
+@dataclass(frozen=True)
+class FileStream:
+    """A source of files and what is done to their rows."""
+
+    session: SparkSession
+    format: FileFormat
+    shapes: list[Shape]
+
+    def followed(self, task: IngestTask) -> DataFrame:
+        """The files of each batch, as a row of JSON each."""
+        reader = self.session.readStream.format("binaryFile").schema(FOLLOWED)
+        files = reader.options(**dict(self.format.options)).load(self.format.base)
+        told: list[Column] = [
+            F.lit(task.operator_name).alias("operator"),
+            F.lit(task.name).alias("input"),
+            F.col("path"),
+            F.col("length").alias("size"),
+        ]
+        return files.select(F.to_json(F.struct(*told)).alias("json"))
+
+    def reading(self, task: IngestTask, columns: tuple[int, ...]) -> FileReading:
+        """How some columns of the rows are read and taken in."""
+        every = self.shapes or [Shape.keeping(self.format.schema)]
+        shapes, needed = lean(every, columns)
+        return FileReading(task, self.format, needed, tuple(shapes))
+
+
+def file_stream(frame: DataFrame) -> FileStream | None:
+    """What a DataFrame reads, if its files can be read as columns."""
+    session = frame.sparkSession
+    if is_remote(session):
+        return None  # Spark Connect does not show its plans
+    found = shapes_of_frame(frame)
+    if found is None or class_of(found[0]) != "StreamingRelation":
+        return None
+    leaf, shapes = found
+    options = _options(leaf.dataSource().options())
+    if MARK not in options:
+        return None
+    given = {k: v for k, v in options.items() if k not in (MARK, "path")}
+    lowered = {name.lower() for name in given}
+    for option, setting in IGNORING.items():
+        if option.lower() not in lowered:
+            given[option] = session.conf.get(setting, "false") or "false"
+    schema = StructType.fromJson(json.loads(leaf.schema().json()))
+    return FileStream(
+        session,
+        FileFormat(
+            str(leaf.dataSource().className()).lower(),
+            to_arrow_schema(schema, timezone="UTC"),
+            tuple(given.items()),
+            options["path"],
+            session.conf.get("spark.sql.session.timeZone") or "UTC",
+            session.conf.get("spark.sql.caseSensitive", "false") == "true",
+        ),
+        shapes,
+    )
+
+
+def _options(scala: Any) -> dict[str, str]:
+    """A map of Scala's."""
+    found = {}
+    entries = scala.iterator()
+    while entries.hasNext():
+        entry = entries.next()
+        found[str(entry._1())] = str(entry._2())
+    return found

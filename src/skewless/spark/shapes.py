@@ -1,0 +1,101 @@
+"""What Spark's plans do to rows, where Arrow can do the same: then rows need not pass the JVM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructField, StructType
+
+from skewless.expressions import Condition, Expression, Shape
+from skewless.expressions.tree import Column
+from skewless.spark.catalyst import Untranslatable
+from skewless.spark.catalyst.nodes import Node
+from skewless.spark.catalyst.translation import Translator
+from skewless.spark.interpreter import is_remote
+from skewless.spark.plans import class_of, depends_on_now, id_of, items
+from skewless.spark.steps import Steps, with_steps
+
+# What gives the rows that it gets. A watermark is Spark's own; ours is another.
+PASSING = frozenset({"SubqueryAlias", "EventTimeWatermark"})
+
+
+def shapes_of_steps(session: SparkSession, rows: StructType, steps: Steps) -> list[Shape] | None:
+    """What steps do to rows with these columns; None if only Spark can do it."""
+    if not steps:
+        return []
+    if is_remote(session):
+        return None  # Spark Connect does not show its plans
+    # Not from a list: of an empty one the optimizer knows that nothing comes out.
+    nothing = session.createDataFrame(session.sparkContext.emptyRDD(), rows)
+    frame = with_steps(nothing, steps)
+    if depends_on_now(frame):
+        return None  # the optimizer has made a constant of it, which must not stay
+    found = shapes_above_leaf(session, frame._jdf.queryExecution().optimizedPlan())
+    return None if found is None else found[1]
+
+
+def shapes_of_frame(frame: DataFrame) -> tuple[Any, list[Shape]] | None:
+    """The source that a DataFrame reads, and what is done to its rows; None if it is more than a
+    source and what Arrow can do."""
+    if depends_on_now(frame):
+        return None
+    return shapes_above_leaf(frame.sparkSession, frame._jdf.queryExecution().analyzed())
+
+
+def shapes_above_leaf(session: SparkSession, plan: Any) -> tuple[Any, list[Shape]] | None:
+    """The leaf of a plan, and the shapes that its other nodes are, the lowest first."""
+    chain = [plan]
+    while below := items(chain[-1].children()):
+        if len(below) > 1:
+            return None
+        chain += below
+    shapes = []
+    for node in reversed(chain[:-1]):
+        if class_of(node) in PASSING:
+            continue
+        try:
+            shapes.append(_shape(session, node))
+        except Untranslatable:
+            return None
+    return chain[-1], shapes
+
+
+def _shape(session: SparkSession, node: Any) -> Shape:
+    [below] = items(node.children())
+    columns = _fields(below)
+    ids = [id_of(attribute) for attribute in items(below.output())]
+    translator = Translator(session, columns, ids)
+    if class_of(node) == "Filter":
+        condition = node.condition()
+        root = translator.translate(Node.of(condition))
+        return Shape.keeping(_arrow(columns), Condition(str(condition.sql()), root))
+    if class_of(node) != "Project":
+        raise Untranslatable(f"{class_of(node)} is more than a projection or a filter")
+    schema = _arrow(_fields(node))
+    made = [_column(one, translator, ids) for one in items(node.projectList())]
+    for field, column in zip(schema, made, strict=True):
+        if field.type != column.type:
+            raise Untranslatable(f"{field.name} would be {column.type} instead of {field.type}")
+    return Shape(schema, tuple(made))
+
+
+def _column(named: Any, translator: Translator, ids: Sequence[int]) -> Expression:
+    """A column that is only moved or renamed may be of any type."""
+    value = named.child() if class_of(named) == "Alias" else named
+    if class_of(value) == "AttributeReference" and id_of(value) in ids:
+        number = ids.index(id_of(value))
+        return Column(_arrow([translator.fields[number]]).field(0).type, number)
+    return translator.translate(Node.of(value))
+
+
+def _fields(plan: Any) -> list[StructField]:
+    return list(StructType.fromJson(json.loads(plan.schema().json())).fields)
+
+
+def _arrow(fields: Sequence[StructField]) -> pa.Schema:
+    return to_arrow_schema(StructType(list(fields)), timezone="UTC")
