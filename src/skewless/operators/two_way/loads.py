@@ -12,7 +12,7 @@ from skewless.engine.report import InstanceLoad, InstanceReport
 from skewless.placement.figures import Figures, LoadReport, WatchedKey
 from skewless.placement.units import RoutingTable, slot_of
 
-# Time is measured per instance; within one it is divided by rows and pairs, at this price of a pair
+# Work is told per instance; within one it is divided by rows and pairs, at this price of a pair
 # in rows.
 PAIR_WEIGHT = 0.2
 
@@ -67,9 +67,10 @@ def _weights(columns: dict[str, Any], side: str) -> Floats:
 
 
 def _rate(load: InstanceLoad) -> float:
-    """Milliseconds per unit of weight at one instance."""
+    """Milliseconds per unit of weight at one instance, of its counted work: what a part of it is
+    told to be is then a part of what all of it is told to be."""
     weight = load.rows + PAIR_WEIGHT * load.pairs
-    return load.time_ms / weight if weight else 0.0
+    return (load.work_ms or load.time_ms) / weight if weight else 0.0
 
 
 def _times(columns: dict[str, Any], rate: float) -> dict[str, Floats]:

@@ -83,7 +83,8 @@ def loads_after(directions: Sequence[Direction], chosen: Indices) -> tuple[float
 def by_factor(F: Floats, rows: Floats) -> Indices:
     """Keys in descending order of ``F_k/|R_ik|``. A key without stored rows moves for free: its
     factor is infinite. Equal factors: the larger benefit first, then the first."""
-    factor = np.divide(F, rows, out=np.full(len(F), np.inf), where=rows > 0)
+    with np.errstate(over="ignore"):  # as good as free
+        factor = np.divide(F, rows, out=np.full(len(F), np.inf), where=rows > 0)
     return np.lexsort((np.arange(len(F)), -F, -factor)).astype(np.int64)
 
 

@@ -40,7 +40,6 @@ class OwnedWork:
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
         join = OwnedJoin(self, instance)
         yield from join.results()
-        instance.clock.stop()
         tally = join.meetings.tally
         if instance.number == 0:
             join.note_late()

@@ -36,7 +36,6 @@ class LookingWork:
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
         join = InstanceJoin(self, instance)
         yield from join.results()
-        instance.clock.stop()
         tally = join.meetings.tally
         if instance.number == 0:
             join.note_late()
