@@ -17,14 +17,14 @@ import pyarrow as pa
 
 from skewless.errors import ArgumentError
 from skewless.expressions.zones import UTC, Zone
-from skewless.files import parquet_writing
+from skewless.files import json_writing, parquet_writing
 from skewless.files.partitioning import Partitioning, gathered, unsupported_key
 from skewless.files.parts import Parts, WrittenFile
 from skewless.state.files import Folder
 
 __all__ = ["SETTINGS", "FileWriting", "WrittenFile", "unsupported"]
 
-FORMATS: dict[str, Any] = {"parquet": parquet_writing}
+FORMATS: dict[str, Any] = {"parquet": parquet_writing, "json": json_writing}
 ZONE = "spark.sql.session.timeZone"
 ROWS_MAX = "spark.sql.files.maxRecordsPerFile"
 # Of the session: what the writers of all formats go by, if it is set.
@@ -40,7 +40,7 @@ _PLAIN = re.compile(
     r"|decimal\(\d+,\d+\)|interval (day|hour|minute|second)( to (hour|minute|second))?"
 )
 # What Spark keeps in the metadata of columns and goes by when it writes them.
-_MARKS = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS", "parquet.field.id", "__detected_")
+_MARKS = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS", "parquet.field.id", "CURRENT_DEFAULT")
 
 
 @dataclass(frozen=True)
