@@ -82,14 +82,16 @@ class JsonFile:
 
 
 def _lines(rows: pa.RecordBatch, zone: Zone, keep_nulls: bool) -> memoryview:
-    members = []
+    # Arrow could skip nulls, and the commas with them, but loses rows that have nothing else.
+    members, begun = [], pa.repeat(False, rows.num_rows)
     for name, column in zip(rows.schema.names, rows.columns, strict=True):
         value = _value(column, zone)
         value = pc.fill_null(value, "null") if keep_nulls else value
-        members.append(pc.binary_join_element_wise(f"{quoted_name(name)}:", value, ""))
-    inner = pc.binary_join_element_wise(*members, ",", null_handling="skip")
-    inner = pc.fill_null(inner, "")  # of a row without any value
-    lines = pc.binary_join_element_wise("{", inner, "}\n", "")
+        label = f"{quoted_name(name)}:"
+        before = pc.if_else(begun, pa.scalar(f",{label}"), pa.scalar(label))
+        members.append(pc.fill_null(pc.binary_join_element_wise(before, value, ""), ""))
+        begun = pc.or_(begun, pc.is_valid(value))
+    lines = pc.binary_join_element_wise("{", *members, "}\n", "")
     _, offsets, data = lines.buffers()
     ends = memoryview(offsets).cast("i")
     return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
@@ -123,9 +125,5 @@ def _escaped(text: pa.Array) -> pa.Array:
 
 
 def quoted_name(name: str) -> str:
-    """The name of a column as JSON.
-
-    >>> quoted_name('a"b')
-    '"a\\\\\\\\"b"'
-    """
+    """The name of a column as JSON."""
     return '"' + "".join(_ESCAPES.get(letter, letter) for letter in name) + '"'
