@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from skewless.errors import ArgumentError, StateAccessError
 from skewless.expressions.zones import Zone
-from skewless.files import parts
+from skewless.files import partitioning, parts
 from skewless.files.writing import SETTINGS, FileWriting, unsupported
 from skewless.state.files import Folder
 
@@ -80,6 +80,7 @@ def test_rows_are_in_their_folders(
         patch.setattr(parts, "OPEN_FILES", open_files)
         patch.setattr(parts, "GROUP_ROWS", group)
         patch.setattr(parts, "HELD_BYTES", held)
+        patch.setattr(partitioning, "GATHER_ROWS", group)
         written = writing.write(batches_of(rows, size), Folder(str(at)), "s", "part-1")
     names = {"a": "k=a", "b/": "k=b%2F", "": "k=__HIVE_DEFAULT_PARTITION__"}
     expected: dict[str, list[int]] = {}
@@ -126,6 +127,7 @@ def test_small_batches_are_one_row_group(tmp_path: Path) -> None:
 
 def test_open_files_are_few(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Folders that come again have a further file; nothing waits in memory for ever."""
+    monkeypatch.setattr(partitioning, "GATHER_ROWS", 1)
     monkeypatch.setattr(parts, "OPEN_FILES", 2)
     monkeypatch.setattr(parts, "HELD_BYTES", 0)
     batches = batches_of([(None, n % 3) for n in range(9)], 1)
@@ -148,6 +150,7 @@ def test_dictionaries_are_where_values_repeat(tmp_path: Path) -> None:
 
 def test_a_failure_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "HELD_BYTES", 0)
+    monkeypatch.setattr(partitioning, "GATHER_ROWS", 1)
 
     def failing() -> Any:
         yield from batches_of([("a", 1), ("a", 2), (None, 1)], 1)

@@ -177,7 +177,7 @@ def test_codecs_are_sparks(spark: SparkSession, tmp_path: Path, codec: str) -> N
 def test_folders_are_sparks(spark: SparkSession, tmp_path: Path) -> None:
     odd = [chr(i) for i in range(1, 129)] + ["", None, "ü☃", "a b", ".", "__HIVE"]
     df = frame(spark).where("t is null or t != '\\0\\u0001'")
-    for keys in (["t", "b"], ["da", "bo"], ["m", "d9"], ["odd name.x", "l"]):
+    for keys in (["t", "b", "d9"], ["da", "bo", "m", "odd name.x"]):
         at = tmp_path / keys[0]
         _assert_same_folders(spark, df, at, tuple(keys))
     texts = spark.createDataFrame(list(zip(odd, range(999), strict=False)), "`k/: x` string, v int")

@@ -86,33 +86,41 @@ def ending(writing: FileWriting) -> str:
     return _CODECS[_codec(writing)][2]
 
 
-def open_file(writing: FileWriting, sink: pa.NativeFile, rows: pa.Table) -> ParquetFile:
-    return ParquetFile(writing, sink, rows)
+class Files:
+    """Opens the files of one task. Where dictionaries pay is seen from the first rows of the first:
+    looking at those of every file would take longer than small ones take to be written."""
+
+    def __init__(self, writing: FileWriting) -> None:
+        codec, level, _ = _CODECS[_codec(writing)]
+        self._schema = _stored(writing.stored_schema)
+        self._notes = _notes(writing)
+        kinds = set().union(*map(_kinds, self._schema.types))
+        self._choices: dict[str, Any] = {
+            "compression": codec,
+            "compression_level": level,
+            "use_deprecated_int96_timestamps": _timestamps(writing) == "INT96" and _MOMENT in kinds,
+            "store_decimal_as_integer": True,
+            "store_schema": False,
+            "write_page_index": True,
+        }
+
+    def __call__(self, sink: pa.NativeFile, rows: pa.Table) -> ParquetFile:
+        if "use_dictionary" not in self._choices:
+            self._choices["use_dictionary"] = list(_repeated(rows))
+        writer = pq.ParquetWriter(sink, self._schema, **self._choices)
+        writer.add_key_value_metadata(self._notes)
+        return ParquetFile(writer, self._schema)
 
 
 class ParquetFile:
-    """One file. Where dictionaries pay is seen from its first rows."""
+    """One file; rows that are handed over together are a row group, or several if they are many."""
 
-    def __init__(self, writing: FileWriting, sink: pa.NativeFile, rows: pa.Table) -> None:
-        codec, level, _ = _CODECS[_codec(writing)]
-        self._schema = _stored(writing.stored_schema)
-        kinds = set().union(*map(_kinds, self._schema.types))
-        self._writer = pq.ParquetWriter(
-            sink,
-            self._schema,
-            compression=codec,
-            compression_level=level,
-            use_deprecated_int96_timestamps=_timestamps(writing) == "INT96" and _MOMENT in kinds,
-            use_dictionary=list(_repeated(rows)),
-            store_decimal_as_integer=True,
-            store_schema=False,
-            write_page_index=True,
-        )
-        self._writer.add_key_value_metadata(_notes(writing))
+    def __init__(self, writer: pq.ParquetWriter, schema: pa.Schema) -> None:
+        self._writer, self._schema = writer, schema
 
     def write(self, rows: pa.Table) -> None:
         size = rows.nbytes // rows.num_rows + 1
-        stored = rows.cast(self._schema) if rows.schema != self._schema else rows
+        stored = rows if rows.schema.equals(self._schema) else rows.cast(self._schema)
         self._writer.write_table(stored, min(GROUP_ROWS, max(1, GROUP_BYTES // size)))
 
     def close(self) -> None:

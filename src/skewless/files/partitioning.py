@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from skewless.expressions.zones import UTC, Zone
 
 NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # of null, and of "", which has no folder of its own
 DECIMAL_SCALE_MAX = 6  # Java writes smaller fractions with an exponent, or not, as ANSI mode wants
+GATHER_ROWS = 1 << 18
+GATHER_BYTES = 32 << 20
 _ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\[\\\\\\]^{\x7f]")
 _WHOLE = ("byte", "short", "integer", "long")
 
@@ -75,6 +77,22 @@ class Partitioning:
             )
         ]
         return ["/".join(level) for level in zip(*levels, strict=True)]
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The same rows in fewer batches, none of them empty: what a batch is divided into costs about
+    as much for many rows as for few."""
+    held: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+        if rows >= GATHER_ROWS or size >= GATHER_BYTES:
+            yield pa.concat_batches(held)
+            held, rows, size = [], 0, 0
+    if held:
+        yield pa.concat_batches(held)
 
 
 def key_texts(values: pa.Array, zone: Zone) -> list[str | None]:

@@ -10,21 +10,21 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
 from skewless.errors import ArgumentError
 from skewless.expressions.zones import UTC, Zone
-from skewless.files import parquet_writing
-from skewless.files.partitioning import Partitioning, unsupported_key
+from skewless.files import json_writing, parquet_writing
+from skewless.files.partitioning import Partitioning, gathered, unsupported_key
 from skewless.files.parts import Parts, WrittenFile
 from skewless.state.files import Folder
 
 __all__ = ["SETTINGS", "FileWriting", "WrittenFile", "unsupported"]
 
-FORMATS: dict[str, Any] = {"parquet": parquet_writing}
+FORMATS: dict[str, Any] = {"parquet": parquet_writing, "json": json_writing}
 ZONE = "spark.sql.session.timeZone"
 ROWS_MAX = "spark.sql.files.maxRecordsPerFile"
 # Of the session: what the writers of all formats go by, if it is set.
@@ -40,7 +40,7 @@ _PLAIN = re.compile(
     r"|decimal\(\d+,\d+\)|interval (day|hour|minute|second)( to (hour|minute|second))?"
 )
 # What Spark keeps in the metadata of columns and goes by when it writes them.
-_MARKS = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS", "parquet.field.id", "__detected_")
+_MARKS = ("__CHAR_VARCHAR_TYPE_STRING", "__COLLATIONS", "parquet.field.id", "CURRENT_DEFAULT")
 
 
 @dataclass(frozen=True)
@@ -69,12 +69,11 @@ class FileWriting:
             raise ArgumentError("format", self.format, f"left to Spark because of {reason}")
         module = FORMATS[self.format]
         begin = f"{part}{'.' if self.partition_by else '-'}c"
-        encode = partial(module.open_file, self)
-        parts = Parts(encode, folder, staged, begin, module.ending(self), self._rows_max)
+        encode, ending = module.Files(self), module.ending(self)
+        parts = Parts(encode, folder, staged, begin, ending, self._rows_max)
         try:
-            for batch in rows:
-                for name, some in self._split(self._as_declared(batch)):
-                    parts.add(name, some)
+            for name, some in self._split(map(self._as_declared, rows)):
+                parts.add(name, some)
             return parts.finish()
         except BaseException:
             parts.abort()
@@ -124,13 +123,13 @@ class FileWriting:
         ]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
-    def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        if not batch.num_rows:
-            return
+    def _split(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self.partition_by:
-            yield from Partitioning(self.partition_by, self.known_zone or UTC).split(batch)
+            partitioning = Partitioning(self.partition_by, self.known_zone or UTC)
+            for batch in gathered(rows):
+                yield from partitioning.split(batch)
         else:
-            yield "", batch
+            yield from (("", batch) for batch in rows if batch.num_rows)
 
 
 def unsupported(writing: FileWriting) -> str | None:
