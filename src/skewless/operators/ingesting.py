@@ -103,7 +103,8 @@ def sorted_rows(
     order = sort_order(frozen(hashes), frozen(times))
     columns = Columns(arrived.columns).take(order)
     sorted_cells = None if cells is None else cells[order]
-    return Rows(hashes[order], times[order], columns), sorted_cells
+    times = times_of(columns, side.time, len(order))  # these are sorted already
+    return Rows(hashes[order], times, columns), sorted_cells
 
 
 def write_probes(

@@ -19,6 +19,8 @@ from pyspark.sql.types import StructType
 from skewless.engine import executor as engine
 from skewless.engine.output import FileTarget
 from skewless.files.writing import SETTINGS, FileWriting, unsupported
+from skewless.spark.catalyst.zones import zone_of
+from skewless.spark.interpreter import is_remote
 from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import Steps, with_steps
 from skewless.state.epochs import Ownership
@@ -80,6 +82,7 @@ class FileSink:
             tuple(self._partition_by),
             tuple((key, str(value)) for key, value in self._options.items()),
             tuple((key, value) for key in SETTINGS if (value := session.conf.get(key, None))),
+            None if is_remote(session) else zone_of(session, _time_zone(session)),
         )
         if (why := unsupported(writing)) is not None:
             log.info("Spark writes the %s files: %s", self._format, why)
@@ -98,6 +101,10 @@ class FileSink:
             for name in folder.list(staged)
             if is_shown(name)  # what tasks left that Spark's own job commit did not show is not
         ]
+
+
+def _time_zone(session: SparkSession) -> str:
+    return session.conf.get("spark.sql.session.timeZone") or "UTC"
 
 
 class SourceSink:
