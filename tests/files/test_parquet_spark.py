@@ -167,7 +167,7 @@ def test_spark_refuses_them_too(
     spark: SparkSession, tmp_path: Path, type: pa.DataType, value: Any, declared: str
 ) -> None:
     write_one(tmp_path / "a.parquet", type, value)
-    with pytest.raises(Exception, match="FAILED_READ_FILE|CANNOT"):
+    with pytest.raises(Exception, match=r"FAILED_READ_FILE|CANNOT"):
         spark.read.schema(f"key bigint, col {declared}").parquet(str(tmp_path)).toArrow()
 
 

@@ -81,7 +81,7 @@ def written(path: Path, name: str, rows: list[int]) -> int:
             for i, count in enumerate(rows):
                 writer.write_table(table.slice(sum(rows[:i]), count))
     elif name == "orc":
-        po.write_table(table, path, stripe_size=1024, batch_size=64)
+        po.write_table(table, path, stripe_size=1024, batch_size=64, compression="uncompressed")
     return sum(rows)
 
 

@@ -32,6 +32,7 @@ class Rules:
 
     leaf: Leaf
     case_sensitive: bool = False
+    unfit: type[DataError] = UnfitError
 
     def position(self, name: str, among: Sequence[str], where: str) -> int | None:
         """Where a name occurs, None if it does not."""
@@ -49,7 +50,7 @@ class Rules:
         plain = plain_type(found)
         inner = self._inner(plain, declared, where)
         if inner is None:
-            raise UnfitError(f"{where} is {found} in the file and declared as {declared}")
+            raise self.unfit(f"{where} is {found} in the file and declared as {declared}")
         if plain == found and not isinstance(found, pa.BaseExtensionType):
             return inner
         return lambda array: inner(_plain(array, plain))
@@ -109,7 +110,20 @@ def _rebuilt(array: pa.Array, type: pa.DataType, child: pa.Array) -> pa.Array:
     )
 
 
-def plain_type(type: pa.DataType) -> pa.DataType:
+def assembled(
+    rows: int, fields: Sequence[pa.Field], arrays: Sequence[pa.Array | None]
+) -> pa.RecordBatch:
+    """A batch of so many rows, with nulls for what there is not."""
+    if not fields:  # it has rows all the same
+        return pa.record_batch([pa.nulls(rows)], names=[""]).select([])
+    held = [
+        pa.nulls(rows, field.type) if array is None else array
+        for field, array in zip(fields, arrays, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(held, schema=pa.schema(fields))
+
+
+def plain_type(type: pa.DataType) -> pa.DataType:  # noqa: PLR0911
     """A type without the ways in which Arrow can store the same values otherwise."""
     if isinstance(type, pa.BaseExtensionType):
         return plain_type(type.storage_type)

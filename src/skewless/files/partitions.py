@@ -89,7 +89,7 @@ def _value(text: str, field: pa.Field, time_zone: str, path: str) -> pa.Scalar:
     return found
 
 
-def _parsed(text: str, type: pa.DataType, time_zone: str) -> pa.Scalar | None:
+def _parsed(text: str, type: pa.DataType, time_zone: str) -> pa.Scalar | None:  # noqa: PLR0911
     if pa.types.is_string(type):
         return pa.scalar(unescaped(text), type)
     if pa.types.is_binary(type):

@@ -15,7 +15,7 @@ from skewless.files.options import Options
 from skewless.files.splits import Split
 from skewless.state.files import Folder
 
-FORMATS = ("parquet",)
+FORMATS = ("parquet", "orc")
 # What is about which files there are: whoever lists them knows.
 _OF_LISTING = frozenset({
     "path", "basepath", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter",
@@ -23,13 +23,18 @@ _OF_LISTING = frozenset({
     "cleansource", "sourcearchivedir", "maxcachedfiles", "discardcachedinputratio",
 })  # fmt: skip
 _OF_ALL = frozenset({"ignorecorruptfiles", "ignoremissingfiles", "mergeschema"})
-_OF_FORMAT = {"parquet": frozenset({"datetimerebasemode", "int96rebasemode"})}
+_OF_FORMAT = {
+    "parquet": frozenset({"datetimerebasemode", "int96rebasemode"}),
+    "orc": frozenset(),
+}
 
 
 @dataclass(frozen=True)
 class FileFormat:
     """How files are read: a value that goes to every task. `schema` has all declared columns,
-    `base` is the folder below which folders `k=v` are columns, `options` are the user's."""
+    `base` is the folder below which folders `k=v` are columns, `options` are the user's.
+    `time_zone` is the session's; `jvm_time_zone` that of the machines, by which Spark reads times
+    in ORC."""
 
     name: str
     schema: pa.Schema
@@ -37,6 +42,7 @@ class FileFormat:
     base: str = ""
     time_zone: str = "UTC"
     case_sensitive: bool = False
+    jvm_time_zone: str = ""
 
     def read(
         self, split: Split, folder: Folder, columns: Sequence[int]
@@ -78,15 +84,17 @@ class FileFormat:
     def _stored(
         self, split: Split, source: pa.NativeFile, fields: list[pa.Field], options: Options
     ) -> Iterator[pa.RecordBatch]:
+        exact = self.case_sensitive
+        if self.name == "orc":
+            from skewless.files import orc_reading
+
+            return orc_reading.read(
+                split, source, fields, case_sensitive=exact, zone=self.jvm_time_zone
+            )
         from skewless.files import parquet_reading
 
         return parquet_reading.read(
-            split,
-            source,
-            fields,
-            options,
-            case_sensitive=self.case_sensitive,
-            far=is_far(split.path),
+            split, source, fields, options, case_sensitive=exact, far=is_far(split.path)
         )
 
 
