@@ -1,0 +1,190 @@
+"""Strings as values of a type, as Spark's reader of CSV has them. A value that is none is null, and
+said to be bad; one that only Spark can judge stops the reading."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from skewless.files import tokens
+from skewless.files.converting import UnfaithfulError
+
+Flags = npt.NDArray[np.bool_]
+
+UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "Etc/UCT", "UCT"})
+HINT = "`spark.readStream` reads such files."
+INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
+INTEGERS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+TYPES = (
+    *INTEGERS, pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.date32(), INSTANT, LOCAL,
+)  # fmt: skip
+_BLANK = "".join(map(chr, range(33)))
+_FLOATING = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
+_NAMED = re.compile(r"[+-]?(NaN|Infinity)")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+@dataclass(frozen=True)
+class Words:
+    """What stands for numbers that are none, and the zone of times that name none."""
+
+    nan: str = "NaN"
+    positive: str = "Inf"
+    negative: str = "-Inf"
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a column, where they stand in a block of bytes."""
+
+    data: Any
+    begins: Any
+    ends: Any
+    kinds: Any
+    quote: int = ord('"')
+    escape: int = ord("\\")
+
+    def strings(self) -> pa.Array:
+        """The values as strings; what is no UTF-8 stops the reading."""
+        offsets, held = tokens.gather(
+            self.data, self.begins, self.ends, self.kinds, self.quote, self.escape
+        )
+        made = pa.Array.from_buffers(
+            pa.binary(),
+            len(self.begins),
+            [self._valid(), pa.py_buffer(offsets), pa.py_buffer(held)],
+        )
+        try:
+            return pc.cast(made, pa.string())
+        except pa.ArrowInvalid as error:
+            raise UnfaithfulError(f"there are values that are not UTF-8. {HINT}") from error
+
+    def _valid(self) -> pa.Buffer | None:
+        flags = self.kinds != tokens.NONE
+        return None if flags.all() else pa.array(flags).buffers()[1]
+
+    def of_type(self, type: pa.DataType, words: Words) -> tuple[pa.Array, Flags | None]:
+        """The column, and which values are bad, if any are."""
+        if pa.types.is_string(type):
+            return self.strings(), None
+        places = (self.data, self.begins, self.ends, self.kinds)
+        if type in INTEGERS:
+            high = (1 << INTEGERS[type] - 1) - 1
+            return self._checked(*tokens.integers(*places, -high - 1, high), type)
+        if pa.types.is_date32(type):
+            return self._checked(*tokens.dates(*places), type)
+        if pa.types.is_timestamp(type):
+            is_utc = words.zone in UTC_NAMES
+            return self._checked(*tokens.times(*places, type.tz is not None, is_utc), type)
+        texts = self.strings()
+        if pa.types.is_boolean(type):
+            made = _booleans(texts)
+        elif pa.types.is_floating(type):
+            made = _floats(texts, type, words)
+        else:
+            made = _decimals(texts, type)
+        bad = made.null_count > texts.null_count
+        return made, _flags(pc.and_(pc.is_null(made), pc.is_valid(texts))) if bad else None
+
+    def _checked(self, made: Any, states: Any, type: pa.DataType) -> tuple[pa.Array, Flags | None]:
+        odd = np.flatnonzero(states == tokens.ODD)
+        if odd.size:
+            begin, end = self.begins[odd[0]], self.ends[odd[0]]
+            text = bytes(self.data[begin:end]).decode(errors="replace")
+            raise UnfaithfulError(f"{text!r} is of no form that is known here for {type}. {HINT}")
+        mask = states != tokens.FOUND
+        width = np.int32 if pa.types.is_date32(type) else np.int64
+        numbers = pa.array(made.astype(width), mask=mask if mask.any() else None)
+        array = numbers.view(type) if not pa.types.is_integer(type) else numbers.cast(type)
+        bad: Flags = states == tokens.BAD
+        return array, bad if bad.any() else None
+
+
+def _flags(array: pa.Array) -> Flags:
+    found: Flags = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _booleans(texts: pa.Array) -> pa.Array:
+    lower = pc.ascii_lower(texts)
+    is_true = pc.equal(lower, "true")
+    known = pc.or_(is_true, pc.equal(lower, "false"))
+    return pc.if_else(known, is_true, pa.scalar(None, pa.bool_()))
+
+
+def _floats(texts: pa.Array, type: pa.DataType, words: Words) -> pa.Array:
+    """All at once if all are plain; else those that are not one by one, as they are few."""
+    plain = pc.invert(pc.match_substring_regex(texts, r"[^0-9eE.+-]|[eE][+-]?[0-9]{3}|^[+]"))
+    try:
+        made = pc.cast(pc.if_else(plain, texts, pa.scalar(None, pa.string())), type)
+        rest = pc.and_(pc.is_valid(texts), pc.invert(pc.fill_null(plain, True)))
+    except pa.ArrowInvalid:
+        made, rest = pa.nulls(len(texts), type), pc.is_valid(texts)
+    if not pc.any(rest).as_py():
+        return made
+    unique = texts.filter(rest).dictionary_encode()
+    found = [_float(word, type, words) for word in unique.dictionary.to_pylist()]
+    return pc.replace_with_mask(made, rest, pa.array(found, type).take(unique.indices))
+
+
+def _float(text: str, type: pa.DataType, words: Words) -> float | None:
+    named = {
+        words.nan: float("nan"),
+        words.negative: float("-inf"),
+        words.positive: float("inf"),
+    }
+    if text in named:
+        return named[text]
+    bare = text.strip(_BLANK)
+    if re.search(r"0[xX]", bare) or not bare.isascii():
+        raise UnfaithfulError(f"{text!r} is a number of no form that is known here. {HINT}")
+    if _NAMED.fullmatch(bare):
+        return float(bare)
+    if not _FLOATING.fullmatch(bare):
+        return None
+    bare = bare.rstrip("fFdD").lstrip("+")
+    try:
+        return float(pc.cast(pa.scalar(bare), type).as_py())
+    except pa.ArrowInvalid:  # beyond the range, or next to nothing
+        return float(np.float64(bare).astype(type.to_pandas_dtype()))
+
+
+def _decimals(texts: pa.Array, type: pa.DataType) -> pa.Array:
+    """All at once if none has to be rounded; else those that do one by one."""
+    whole, part = type.precision - type.scale, type.scale
+    pattern = (
+        rf"^-?[0-9]{{1,{whole}}}(\.[0-9]{{1,{part}}})?$"
+        if whole and part
+        else (rf"^-?[0-9]{{1,{whole}}}$" if whole else r"^-?0$")
+    )
+    plain = pc.match_substring_regex(texts, pattern)
+    made = pc.cast(pc.if_else(plain, texts, pa.scalar(None, pa.string())), type)
+    rest = pc.and_(pc.is_valid(texts), pc.invert(pc.fill_null(plain, True)))
+    if not pc.any(rest).as_py():
+        return made
+    unique = texts.filter(rest).dictionary_encode()
+    found = [_decimal(word, type) for word in unique.dictionary.to_pylist()]
+    return pc.replace_with_mask(made, rest, pa.array(found, type).take(unique.indices))
+
+
+def _decimal(text: str, type: pa.DataType) -> Decimal | None:
+    """Commas do not count, as they stand between thousands."""
+    bare = text.replace(",", "")
+    if not bare.isascii():
+        raise UnfaithfulError(f"{text!r} is a number of no form that is known here. {HINT}")
+    if not _DECIMAL.fullmatch(bare):
+        return None
+    with localcontext(prec=80, Emax=10**6, Emin=-(10**6)):
+        try:
+            rounded = Decimal(bare).quantize(Decimal(1).scaleb(-type.scale), ROUND_HALF_UP)
+        except InvalidOperation:
+            return None
+        return rounded if abs(rounded) < Decimal(10) ** (type.precision - type.scale) else None
