@@ -61,7 +61,7 @@ def test_only_what_is_asked_for_is_fetched(s3: S3Server, parquet: bytes) -> None
     assert after["misses"] == before["misses"]  # nothing is kept on disk
 
 
-@pytest.mark.parametrize("name", ["orc", "csv", "parquet"])
+@pytest.mark.parametrize("name", ["orc", "csv", "json", "parquet"])
 def test_all_formats(s3: S3Server, parquet: bytes, tmp_path: Path, name: str) -> None:
     data = parquet
     if name == "orc":
@@ -69,6 +69,8 @@ def test_all_formats(s3: S3Server, parquet: bytes, tmp_path: Path, name: str) ->
         data = (tmp_path / "a.orc").read_bytes()
     elif name == "csv":
         data = b"".join(b"%d\n" % i for i in range(ROWS))
+    elif name == "json":
+        data = b"".join(b'{"x":%d}\n' % i for i in range(ROWS))
     file = put(s3, name, data)
     form = FileFormat(name, pa.schema([("x", pa.int64())]))
     tasks = splits([file], 4, least=1)

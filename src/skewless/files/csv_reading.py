@@ -20,9 +20,8 @@ from skewless.files.converting import UnfaithfulError, assembled
 from skewless.files.lines import blocks
 from skewless.files.options import Options
 from skewless.files.splits import Split
-from skewless.files.texts import HINT, TYPES, Values, Words
+from skewless.files.texts import CORRUPT, HINT, MODES, TYPES, Values, Words, check_encoding
 
-MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 # Options that are known with one value only.
 FIXED = {
     "multiLine": "false",
@@ -30,7 +29,6 @@ FIXED = {
     "ignoreLeadingWhiteSpace": "false",
     "ignoreTrailingWhiteSpace": "false",
 }
-CORRUPT = "_corrupt_record"
 
 
 @dataclass(frozen=True)
@@ -86,9 +84,7 @@ def check(options: Options, schema: pa.Schema) -> None:
     for name, value in FIXED.items():
         if options.get(name, value).lower() != value:
             raise ArgumentError(name, options.get(name, value), f"{value!r}")
-    encoding = options.get("encoding", options.get("charset", "UTF-8"))
-    if encoding.upper() not in ("UTF-8", "UTF8"):
-        raise ArgumentError("encoding", encoding, "'UTF-8'")
+    check_encoding(options)
     for field in schema:
         if field.name.lower() == CORRUPT:
             raise ColumnError("column", field.name, "one of the file")

@@ -16,7 +16,7 @@ from skewless.files.options import Options
 from skewless.files.splits import Split
 from skewless.state.files import Folder
 
-FORMATS = ("parquet", "orc", "csv")
+FORMATS = ("parquet", "orc", "csv", "json")
 # What is about which files there are: whoever lists them knows.
 _OF_LISTING = frozenset({
     "path", "basepath", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter",
@@ -27,6 +27,7 @@ _OF_ALL = frozenset({"ignorecorruptfiles", "ignoremissingfiles", "mergeschema"})
 _OF_FORMAT: dict[str, frozenset[str]] = {
     "parquet": frozenset({"datetimerebasemode", "int96rebasemode"}),
     "orc": frozenset(),
+    "json": frozenset({"mode", "encoding", "charset", "multiline", "compression"}),
     "csv": frozenset({
         "header", "sep", "delimiter", "quote", "escape", "nullvalue", "nanvalue", "positiveinf",
         "negativeinf", "mode", "encoding", "charset", "comment", "multiline", "inferschema",
@@ -100,11 +101,15 @@ class FileFormat:
         are read."""
         fields = [self.schema.field(i) for i in columns]
         exact = self.case_sensitive
+        every = [self.schema.field(i) for i in stored]
         if self.name == "csv":
             from skewless.files import csv_reading
 
-            every = [self.schema.field(i) for i in stored]
             return csv_reading.read(split, source, fields, every, options, self.time_zone)
+        if self.name == "json":
+            from skewless.files import json_reading
+
+            return json_reading.read(split, source, fields, every, options, self.time_zone)
         if self.name == "orc":
             from skewless.files import orc_reading
 
@@ -139,6 +144,10 @@ def check(name: str, options: Iterable[tuple[str, str]], schema: pa.Schema) -> N
         from skewless.files import csv_reading
 
         csv_reading.check(given, schema)
+    elif name == "json":
+        from skewless.files import json_reading
+
+        json_reading.check(given, schema)
     for field in schema:
         if not _is_known(field.type):
             raise ColumnError(field.name, str(field.type), "of a type that Spark stores in files")

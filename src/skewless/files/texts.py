@@ -13,12 +13,16 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skewless.errors import ArgumentError
 from skewless.files import tokens
 from skewless.files.converting import UnfaithfulError
+from skewless.files.options import Options
 
 Flags = npt.NDArray[np.bool_]
 
 UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "Etc/UCT", "UCT"})
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+CORRUPT = "_corrupt_record"
 HINT = "`spark.readStream` reads such files."
 INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
 INTEGERS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
@@ -29,6 +33,12 @@ _BLANK = "".join(map(chr, range(33)))
 _FLOATING = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
 _NAMED = re.compile(r"[+-]?(NaN|Infinity)")
 _DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def check_encoding(options: Options) -> None:
+    encoding = options.get("encoding", options.get("charset", "UTF-8"))
+    if encoding.upper() not in ("UTF-8", "UTF8"):
+        raise ArgumentError("encoding", encoding, "'UTF-8'")
 
 
 @dataclass(frozen=True)
