@@ -16,6 +16,7 @@ from skewless.errors import DataError
 from skewless.files.opening import RangeFile
 from skewless.files.reading import FileFormat
 from skewless.files.splits import FileRef, Split, splits
+from skewless.state.files import Folder
 from skewless.state.stores.traffic import TRAFFIC
 from tests.s3 import BUCKET
 
@@ -84,10 +85,12 @@ def test_a_file_that_is_gone(s3: S3Server) -> None:
         list(FileFormat("parquet", pa.schema([("x", pa.int64())])).read(split, s3.folder(), [0]))
 
 
-def test_ranges_are_those_of_the_file(s3: S3Server) -> None:
+@pytest.mark.parametrize("where", ["far", "here"])
+def test_ranges_are_those_of_the_file(s3: S3Server, tmp_path: Path, where: str) -> None:
     data = np.random.default_rng(2).bytes(3_000_000)
-    s3.client.put_object(Bucket=BUCKET, Key="ranges/a", Body=data)
-    ours, theirs = RangeFile(s3.folder("ranges"), "a", len(data)), io.BytesIO(data)
+    folder = s3.folder("ranges") if where == "far" else Folder(str(tmp_path))
+    folder.write("a", data)
+    ours, theirs = RangeFile(folder, "a", len(data)), io.BytesIO(data)
     rng = np.random.default_rng(3)
     for _ in range(60):
         at, whence = int(rng.integers(0, len(data) + 9)), int(rng.integers(0, 3))

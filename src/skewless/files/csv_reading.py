@@ -20,7 +20,16 @@ from skewless.files.converting import UnfaithfulError, assembled
 from skewless.files.lines import blocks
 from skewless.files.options import Options
 from skewless.files.splits import Split
-from skewless.files.texts import CORRUPT, HINT, MODES, TYPES, Values, Words, check_encoding
+from skewless.files.texts import (
+    CORRUPT,
+    HINT,
+    MODES,
+    TYPES,
+    Values,
+    Words,
+    check_encoding,
+    is_number,
+)
 
 # Options that are known with one value only.
 FIXED = {
@@ -79,6 +88,9 @@ def check(options: Options, schema: pa.Schema) -> None:
         raise ArgumentError("sep", chr(dialect.sep), "another one than quote, escape and comment")
     if any(mark in dialect.null for mark in map(chr, {dialect.quote, dialect.escape})):
         raise ArgumentError("nullValue", dialect.null, "without quotes and escapes")
+    for name in ("nanValue", "positiveInf", "negativeInf"):
+        if is_number(options.get(name, "")):
+            raise ArgumentError(name, options.get(name, ""), "another word than a number")
     if dialect.mode not in MODES:
         raise ArgumentError("mode", dialect.mode, f"one of: {', '.join(MODES)}")
     for name, value in FIXED.items():

@@ -87,7 +87,9 @@ class FileFormat:
                     f"{split.path} has {source.size()} bytes and had {split.size} when it was found"
                 )
             for batch in self._stored(split, source, inside, stored, options):
-                yield batch if len(inside) == len(columns) else self._with(batch, columns, fixed)
+                if batch.num_rows:
+                    is_whole = len(inside) == len(columns)
+                    yield batch if is_whole else self._with(batch, columns, fixed)
 
     def _stored(
         self,

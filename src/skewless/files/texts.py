@@ -131,18 +131,29 @@ def _booleans(texts: pa.Array) -> pa.Array:
 
 
 def _floats(texts: pa.Array, type: pa.DataType, words: Words) -> pa.Array:
-    """All at once if all are plain; else those that are not one by one, as they are few."""
-    plain = pc.invert(pc.match_substring_regex(texts, r"[^0-9eE.+-]|[eE][+-]?[0-9]{3}|^[+]"))
+    """All at once if all are plain; else those that are not one by one, as they are few. Arrow has
+    more words for what is no finite number than Spark has."""
+    try:
+        made = pc.cast(texts, type)
+        if pc.all(pc.is_finite(made), min_count=0).as_py():
+            return made
+    except pa.ArrowInvalid:
+        pass
+    plain = pc.match_substring_regex(texts, r"^-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]{1,2})?$")
     try:
         made = pc.cast(pc.if_else(plain, texts, pa.scalar(None, pa.string())), type)
-        rest = pc.and_(pc.is_valid(texts), pc.invert(pc.fill_null(plain, True)))
-    except pa.ArrowInvalid:
-        made, rest = pa.nulls(len(texts), type), pc.is_valid(texts)
+    except pa.ArrowInvalid:  # a double that is beyond the range of floats
+        made, plain = pa.nulls(len(texts), type), pa.array(np.zeros(len(texts), np.bool_))
+    rest = pc.and_(pc.is_valid(texts), pc.invert(pc.fill_null(plain, True)))
     if not pc.any(rest).as_py():
         return made
     unique = texts.filter(rest).dictionary_encode()
     found = [_float(word, type, words) for word in unique.dictionary.to_pylist()]
     return pc.replace_with_mask(made, rest, pa.array(found, type).take(unique.indices))
+
+
+def is_number(text: str) -> bool:
+    return _FLOATING.fullmatch(text.strip(_BLANK)) is not None
 
 
 def _float(text: str, type: pa.DataType, words: Words) -> float | None:
