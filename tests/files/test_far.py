@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -83,6 +84,20 @@ def test_a_file_that_is_gone(s3: S3Server) -> None:
     split = Split(f"s3a://{BUCKET}/none.parquet", 1000, 0, 1000)
     with pytest.raises(DataError, match=r"none\.parquet is gone"):
         list(FileFormat("parquet", pa.schema([("x", pa.int64())])).read(split, s3.folder(), [0]))
+
+
+def test_a_store_that_does_not_answer_is_no_corrupt_file(
+    s3: S3Server, parquet: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = put(s3, "parquet", parquet)
+
+    def fails(*_: object) -> bytes:
+        raise OSError(errno.EIO, "no answer")
+
+    monkeypatch.setattr(Folder, "read_range", fails)
+    form = FileFormat("parquet", pa.schema([("x", pa.int64())]), (("ignoreCorruptFiles", "true"),))
+    with pytest.raises(DataError, match="no answer"):
+        list(form.read(Split(file.path, file.size, 0, file.size), s3.folder(), [0]))
 
 
 @pytest.mark.parametrize("where", ["far", "here"])

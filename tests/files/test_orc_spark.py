@@ -115,6 +115,16 @@ def test_what_is_refused(
             read_here(form, tmp_path)
 
 
+def test_times_that_are_too_far(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "far"
+    spark.sql("select timestamp'9999-12-31 23:59:59' t, 1 k").coalesce(1).write.orc(str(path))
+    skip = {"ignoreCorruptFiles": "true"}
+    form = of_format("orc", path, "t timestamp, k int", options=skip, jvm_time_zone="UTC")
+    with pytest.raises(DataError, match="out of range"):
+        read_here(form, path)
+    assert read_here(form, path, columns=[1])["k"].to_pylist() == [1]
+
+
 def test_files_that_cannot_be_read(spark: SparkSession, tmp_path: Path) -> None:
     po.write_table(pa.table({"a": [1, 2], "A": [3, 4]}), tmp_path / "two.orc")
     with pytest.raises(DataError, match="`a` is ambiguous"):

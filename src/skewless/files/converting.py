@@ -18,12 +18,8 @@ Convert = Callable[[pa.Array], pa.Array]
 Leaf = Callable[[pa.DataType, pa.DataType], Convert | None]
 
 
-class UnfitError(DataError):
-    """A column whose type in the file is not one that can be read as the declared one."""
-
-
 class UnfaithfulError(DataError):
-    """Something that Spark reads and that cannot be read here as Spark does."""
+    """Something that Spark may read and that cannot be read here as Spark does: never skipped."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +28,6 @@ class Rules:
 
     leaf: Leaf
     case_sensitive: bool = False
-    unfit: type[DataError] = UnfitError
 
     def position(self, name: str, among: Sequence[str], where: str) -> int | None:
         """Where a name occurs, None if it does not."""
@@ -42,7 +37,7 @@ class Rules:
             found = [i for i, other in enumerate(among) if other.lower() == name.lower()]
         if len(found) > 1:
             names = ", ".join(f"`{among[i]}`" for i in found)
-            raise UnfitError(f"{where}: `{name}` is ambiguous, there are {names}")
+            raise UnfaithfulError(f"{where}: `{name}` is ambiguous, there are {names}")
         return found[0] if found else None
 
     def converter(self, found: pa.DataType, declared: pa.DataType, where: str) -> Convert:
@@ -50,7 +45,7 @@ class Rules:
         plain = plain_type(found)
         inner = self._inner(plain, declared, where)
         if inner is None:
-            raise self.unfit(f"{where} is {found} in the file and declared as {declared}")
+            raise UnfaithfulError(f"{where} is {found} in the file and declared as {declared}")
         if plain == found and not isinstance(found, pa.BaseExtensionType):
             return inner
         return lambda array: inner(_plain(array, plain))

@@ -48,21 +48,30 @@ def read(
     stripes = _stripes(split, file.nstripes)
     if not stripes:
         return
-    plain = Rules(_leaf(split.path, zone), case_sensitive, UnfaithfulError)
+    plain = Rules(_leaf(split.path, zone), case_sensitive)
     places = [plain.position(field.name, names, split.path) for field in fields]
     converts = {}
     for at, field in zip(places, fields, strict=True):
         if at is not None:
             where = f"{split.path}: column `{field.name}`"
-            rules = Rules(_leaf(where, zone), case_sensitive, UnfaithfulError)
+            rules = Rules(_leaf(where, zone), case_sensitive)
             converts[at] = rules.converter(file.schema.field(at).type, field.type, where)
     wanted = sorted(converts)
     for stripe in stripes:
-        batch = file.read_stripe(stripe, columns=[names[at] for at in wanted])
+        batch = _stripe(split, file, stripe, [names[at] for at in wanted])
         if batch.schema.names != [names[at] for at in wanted]:
             raise UnfaithfulError(f"{split.path}: the names of columns have dots. {HINT}")
         found = {at: convert(batch.column(wanted.index(at))) for at, convert in converts.items()}
         yield assembled(len(batch), fields, [None if at is None else found[at] for at in places])
+
+
+def _stripe(split: Split, file: po.ORCFile, stripe: int, names: list[str]) -> pa.RecordBatch:
+    try:
+        return file.read_stripe(stripe, columns=names)
+    except pa.ArrowInvalid as error:
+        if "out of range" in str(error):  # of nanoseconds in 64 bits, as which Arrow reads times
+            raise UnfaithfulError(f"{split.path}: {error}. {HINT}") from error
+        raise
 
 
 def _stripes(split: Split, count: int) -> list[int]:

@@ -62,13 +62,9 @@ class FileFormat:
         except FileNotFoundError as error:
             if not options.flag("ignoreMissingFiles"):
                 raise DataError(f"{split.path} is gone: {error}") from error
-        except UnfaithfulError:
-            raise
-        except (pa.ArrowException, OSError, DataError) as error:
-            if options.flag("ignoreCorruptFiles"):
+        except (pa.ArrowException, OSError) as error:
+            if options.flag("ignoreCorruptFiles") and _is_corrupt(error):
                 return
-            if isinstance(error, DataError):
-                raise
             raise DataError(f"{split.path} cannot be read as {self.name}: {error}") from error
 
     def _rows(
@@ -83,7 +79,7 @@ class FileFormat:
         stored = [i for i in range(len(self.schema)) if i not in fixed]
         with opened(split.path, split.size, folder) as source:
             if not split.is_whole and source.size() != split.size:
-                raise DataError(
+                raise UnfaithfulError(
                     f"{split.path} has {source.size()} bytes and had {split.size} when it was found"
                 )
             for batch in self._stored(split, source, inside, stored, options):
@@ -129,6 +125,13 @@ class FileFormat:
         own, rows = iter(batch.columns), batch.num_rows
         arrays = [pa.repeat(fixed[i], rows) if i in fixed else next(own) for i in columns]
         return assembled(rows, [self.schema.field(i) for i in columns], arrays)
+
+
+def _is_corrupt(error: Exception) -> bool:
+    """Whether it is the file, and not that a store does not answer, or that Arrow does not know
+    what Spark knows."""
+    known = not isinstance(error, pa.ArrowNotImplementedError)
+    return known and getattr(error, "errno", None) is None
 
 
 def check(name: str, options: Iterable[tuple[str, str]], schema: pa.Schema) -> None:
