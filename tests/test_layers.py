@@ -2,9 +2,9 @@
 
 `arrays` ← `state, placement, expressions` ← `files` ← `engine` ← `operators` ←
 `spark, simulation` ← `jobfile, cli`. A new module at the top of the package fails here until it is
-given its place in `MAY_IMPORT`. Inside
-`operators` no operator knows another, inside `placement` no way of dividing work knows another:
-what they share has a module of its own (`SHARED`). But for what is built on another (`BUILT_ON`).
+given its place in `MAY_IMPORT`. Inside `operators` no operator knows another, inside `placement` no
+way of dividing work knows another: what they share has a module of its own (`SHARED`). But for what
+is built on another (`BUILT_ON`).
 """
 
 from __future__ import annotations

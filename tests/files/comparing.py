@@ -71,14 +71,15 @@ def assert_same(
     *,
     options: dict[str, str] | None = None,
     tasks: int = 3,
+    **settings: Any,
 ) -> pa.Table:
     """What was read, after it was compared with what Spark reads."""
-    found = read_here(of_format(name, path, ddl, options=options or {}), path, tasks)
+    found = read_here(of_format(name, path, ddl, options=options or {}, **settings), path, tasks)
     expected = spark.read.schema(ddl).format(name).options(**(options or {})).load(str(path))
     table = expected.toArrow().select(found.column_names)
     assert found.schema.types == table.schema.types
     ours, theirs = rows_of(found), rows_of(table)
     assert ours == theirs, (
-        f"only here {list((ours - theirs))[:3]}, only Spark {list((theirs - ours))[:3]}"
+        f"only here {list(ours - theirs)[:3]}, only Spark {list(theirs - ours)[:3]}"
     )
     return found

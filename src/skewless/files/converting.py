@@ -18,12 +18,8 @@ Convert = Callable[[pa.Array], pa.Array]
 Leaf = Callable[[pa.DataType, pa.DataType], Convert | None]
 
 
-class UnfitError(DataError):
-    """A column whose type in the file is not one that can be read as the declared one."""
-
-
 class UnfaithfulError(DataError):
-    """Something that Spark reads and that cannot be read here as Spark does."""
+    """Something that Spark may read and that cannot be read here as Spark does: never skipped."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +37,7 @@ class Rules:
             found = [i for i, other in enumerate(among) if other.lower() == name.lower()]
         if len(found) > 1:
             names = ", ".join(f"`{among[i]}`" for i in found)
-            raise UnfitError(f"{where}: `{name}` is ambiguous, there are {names}")
+            raise UnfaithfulError(f"{where}: `{name}` is ambiguous, there are {names}")
         return found[0] if found else None
 
     def converter(self, found: pa.DataType, declared: pa.DataType, where: str) -> Convert:
@@ -49,7 +45,7 @@ class Rules:
         plain = plain_type(found)
         inner = self._inner(plain, declared, where)
         if inner is None:
-            raise UnfitError(f"{where} is {found} in the file and declared as {declared}")
+            raise UnfaithfulError(f"{where} is {found} in the file and declared as {declared}")
         if plain == found and not isinstance(found, pa.BaseExtensionType):
             return inner
         return lambda array: inner(_plain(array, plain))
@@ -109,7 +105,20 @@ def _rebuilt(array: pa.Array, type: pa.DataType, child: pa.Array) -> pa.Array:
     )
 
 
-def plain_type(type: pa.DataType) -> pa.DataType:
+def assembled(
+    rows: int, fields: Sequence[pa.Field], arrays: Sequence[pa.Array | None]
+) -> pa.RecordBatch:
+    """A batch of so many rows, with nulls for what there is not."""
+    if not fields:  # it has rows all the same
+        return pa.record_batch([pa.nulls(rows)], names=[""]).select([])
+    held = [
+        pa.nulls(rows, field.type) if array is None else array
+        for field, array in zip(fields, arrays, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(held, schema=pa.schema(fields))
+
+
+def plain_type(type: pa.DataType) -> pa.DataType:  # noqa: PLR0911
     """A type without the ways in which Arrow can store the same values otherwise."""
     if isinstance(type, pa.BaseExtensionType):
         return plain_type(type.storage_type)

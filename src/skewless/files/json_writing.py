@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.expressions.zones import UTC, Zone
-from skewless.files.texts import CODECS, packed, texts, unsupported_text
+from skewless.files.written_texts import CODECS, packed, texts, unsupported_text
 
 if TYPE_CHECKING:
     from skewless.files.writing import FileWriting

@@ -19,6 +19,7 @@ from skewless.files.converting import (
     Convert,
     Rules,
     UnfaithfulError,
+    assembled,
     cast_to,
     is_wider_decimal,
     same,
@@ -58,23 +59,16 @@ def read(
     if not groups:
         return
     rules = Rules(_leaf, case_sensitive)
-    found = file.schema_arrow
-    places = [rules.position(field.name, found.names, split.path) for field in fields]
-    converts = [
-        None if at is None else _converter(split.path, file, at, field, rules, options)
+    places = [rules.position(field.name, file.schema_arrow.names, split.path) for field in fields]
+    converts = {
+        at: _converter(split.path, file, at, field, rules, options)
         for at, field in zip(places, fields, strict=True)
-    ]
-    wanted = sorted({at for at in places if at is not None})
-    schema = pa.schema(fields)
+        if at is not None
+    }
+    wanted = sorted(converts)
     for batch in _batches(file, groups, wanted, far=far):
-        rows = len(batch)
-        arrays = [
-            pa.nulls(rows, field.type)
-            if at is None or convert is None
-            else convert(batch.column(wanted.index(at)))
-            for field, at, convert in zip(fields, places, converts, strict=True)
-        ]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema) if fields else batch.select([])
+        found = {at: convert(batch.column(wanted.index(at))) for at, convert in converts.items()}
+        yield assembled(len(batch), fields, [None if at is None else found[at] for at in places])
 
 
 def _is_in(split: Split, file: pq.ParquetFile, group: int) -> bool:
@@ -174,13 +168,13 @@ def _none_old(array: pa.Array, where: str) -> pa.Array:
     least = pc.min(array.view(number)).as_py()
     if least is not None and least < limit:
         raise UnfaithfulError(
-            f"{where} has values before {'1582' if limit == OLD_DAYS else '1900'} that were written "
+            f"{where} has values before {1582 if limit == OLD_DAYS else 1900} that were written "
             "in another calendar. `spark.readStream` reads such files."
         )
     return array
 
 
-def _leaf(found: pa.DataType, declared: pa.DataType) -> Convert | None:
+def _leaf(found: pa.DataType, declared: pa.DataType) -> Convert | None:  # noqa: PLR0911
     """How Spark reads a type as another, None if it does not, or not sensibly."""
     if found == declared:
         return same

@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 
-from skewless.files.converting import UnfaithfulError, UnfitError
+from skewless.files.converting import UnfaithfulError
 from skewless.state.files import qualify
 
 NONE = "__HIVE_DEFAULT_PARTITION__"
@@ -83,13 +83,13 @@ def _value(text: str, field: pa.Field, time_zone: str, path: str) -> pa.Scalar:
     except (ValueError, ArithmeticError, pa.ArrowInvalid):
         found = None
     if found is None:
-        raise UnfitError(
-            f"{path}: the folder {field.name}={text} is no {type}, as which it is declared"
+        raise UnfaithfulError(
+            f"{path}: the folder {field.name}={text} is not read as {type}, as which it is declared"
         )
     return found
 
 
-def _parsed(text: str, type: pa.DataType, time_zone: str) -> pa.Scalar | None:
+def _parsed(text: str, type: pa.DataType, time_zone: str) -> pa.Scalar | None:  # noqa: PLR0911
     if pa.types.is_string(type):
         return pa.scalar(unescaped(text), type)
     if pa.types.is_binary(type):

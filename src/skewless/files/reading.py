@@ -9,13 +9,14 @@ import pyarrow as pa
 
 from skewless.errors import ArgumentError, ColumnError, DataError
 from skewless.files import partitions
-from skewless.files.converting import UnfaithfulError
+from skewless.files.converting import UnfaithfulError, assembled
+from skewless.files.lines import packing_of
 from skewless.files.opening import is_far, opened
 from skewless.files.options import Options
 from skewless.files.splits import Split
 from skewless.state.files import Folder
 
-FORMATS = ("parquet",)
+FORMATS = ("parquet", "orc", "csv", "json")
 # What is about which files there are: whoever lists them knows.
 _OF_LISTING = frozenset({
     "path", "basepath", "pathglobfilter", "recursivefilelookup", "modifiedbefore", "modifiedafter",
@@ -23,13 +24,24 @@ _OF_LISTING = frozenset({
     "cleansource", "sourcearchivedir", "maxcachedfiles", "discardcachedinputratio",
 })  # fmt: skip
 _OF_ALL = frozenset({"ignorecorruptfiles", "ignoremissingfiles", "mergeschema"})
-_OF_FORMAT = {"parquet": frozenset({"datetimerebasemode", "int96rebasemode"})}
+_OF_FORMAT: dict[str, frozenset[str]] = {
+    "parquet": frozenset({"datetimerebasemode", "int96rebasemode"}),
+    "orc": frozenset(),
+    "json": frozenset({"mode", "encoding", "charset", "multiline", "compression"}),
+    "csv": frozenset({
+        "header", "sep", "delimiter", "quote", "escape", "nullvalue", "nanvalue", "positiveinf",
+        "negativeinf", "mode", "encoding", "charset", "comment", "multiline", "inferschema",
+        "enforceschema", "ignoreleadingwhitespace", "ignoretrailingwhitespace", "compression",
+    }),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class FileFormat:
     """How files are read: a value that goes to every task. `schema` has all declared columns,
-    `base` is the folder below which folders `k=v` are columns, `options` are the user's."""
+    `base` is the folder below which folders `k=v` are columns, `options` are the user's.
+    `time_zone` is the session's; `jvm_time_zone` that of the machines, by which Spark reads times
+    in ORC."""
 
     name: str
     schema: pa.Schema
@@ -37,6 +49,7 @@ class FileFormat:
     base: str = ""
     time_zone: str = "UTC"
     case_sensitive: bool = False
+    jvm_time_zone: str = ""
 
     def read(
         self, split: Split, folder: Folder, columns: Sequence[int]
@@ -45,60 +58,80 @@ class FileFormat:
         the settings of the store."""
         options = Options(self.options)
         try:
-            yield from self._rows(split, folder, [self.schema.field(i) for i in columns], options)
+            yield from self._rows(split, folder, columns, options)
         except FileNotFoundError as error:
             if not options.flag("ignoreMissingFiles"):
                 raise DataError(f"{split.path} is gone: {error}") from error
-        except UnfaithfulError:
-            raise
-        except (pa.ArrowException, OSError, DataError) as error:
-            if options.flag("ignoreCorruptFiles"):
+        except (pa.ArrowException, OSError) as error:
+            if options.flag("ignoreCorruptFiles") and _is_corrupt(error):
                 return
-            if isinstance(error, DataError):
-                raise
             raise DataError(f"{split.path} cannot be read as {self.name}: {error}") from error
 
     def _rows(
-        self, split: Split, folder: Folder, fields: list[pa.Field], options: Options
+        self, split: Split, folder: Folder, columns: Sequence[int], options: Options
     ) -> Iterator[pa.RecordBatch]:
         """Folders stand over columns of the file that have the same name."""
         base = options.get("basePath", self.base)
         fixed = partitions.values(
-            split.path, base, fields, self.time_zone, case_sensitive=self.case_sensitive
+            split.path, base, list(self.schema), self.time_zone, case_sensitive=self.case_sensitive
         )
-        inside = [field for i, field in enumerate(fields) if i not in fixed]
+        inside = [i for i in columns if i not in fixed]
+        stored = [i for i in range(len(self.schema)) if i not in fixed]
         with opened(split.path, split.size, folder) as source:
             if not split.is_whole and source.size() != split.size:
-                raise DataError(
+                raise UnfaithfulError(
                     f"{split.path} has {source.size()} bytes and had {split.size} when it was found"
                 )
-            for batch in self._stored(split, source, inside, options):
-                yield _with_fixed(batch, fields, fixed) if fixed else batch
+            for batch in self._stored(split, source, inside, stored, options):
+                if batch.num_rows:
+                    is_whole = len(inside) == len(columns)
+                    yield batch if is_whole else self._with(batch, columns, fixed)
 
     def _stored(
-        self, split: Split, source: pa.NativeFile, fields: list[pa.Field], options: Options
+        self,
+        split: Split,
+        source: pa.NativeFile,
+        columns: Sequence[int],
+        stored: Sequence[int],
+        options: Options,
     ) -> Iterator[pa.RecordBatch]:
+        """Of the columns that files hold, those that are asked for. Formats are loaded when they
+        are read."""
+        fields = [self.schema.field(i) for i in columns]
+        exact = self.case_sensitive
+        every = [self.schema.field(i) for i in stored]
+        if self.name == "csv":
+            from skewless.files import csv_reading
+
+            return csv_reading.read(split, source, fields, every, options, self.time_zone)
+        if self.name == "json":
+            from skewless.files import json_reading
+
+            return json_reading.read(split, source, fields, every, options, self.time_zone)
+        if self.name == "orc":
+            from skewless.files import orc_reading
+
+            zone = self.jvm_time_zone
+            return orc_reading.read(split, source, fields, case_sensitive=exact, zone=zone)
         from skewless.files import parquet_reading
 
-        return parquet_reading.read(
-            split,
-            source,
-            fields,
-            options,
-            case_sensitive=self.case_sensitive,
-            far=is_far(split.path),
-        )
+        far = is_far(split.path)
+        return parquet_reading.read(split, source, fields, options, case_sensitive=exact, far=far)
+
+    def _with(
+        self, batch: pa.RecordBatch, columns: Sequence[int], fixed: dict[int, pa.Scalar]
+    ) -> pa.RecordBatch:
+        """A batch with columns of one value each put between its own."""
+        own, rows = iter(batch.columns), batch.num_rows
+        arrays = [pa.repeat(fixed[i], rows) if i in fixed else next(own) for i in columns]
+        return assembled(rows, [self.schema.field(i) for i in columns], arrays)
 
 
-def _with_fixed(
-    batch: pa.RecordBatch, fields: Sequence[pa.Field], fixed: dict[int, pa.Scalar]
-) -> pa.RecordBatch:
-    """A batch with columns of one value each put between its own."""
-    own = iter(batch.columns)
-    arrays = [
-        pa.repeat(fixed[i], len(batch)) if i in fixed else next(own) for i in range(len(fields))
-    ]
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields))
+def _is_corrupt(error: Exception) -> bool:
+    """Whether it is the file, and not that a store does not answer, or that Arrow does not know
+    what Spark knows."""
+    known = not isinstance(error, pa.ArrowNotImplementedError)
+    return known and getattr(error, "errno", None) is None
 
 
 def check(name: str, options: Iterable[tuple[str, str]], schema: pa.Schema) -> None:
@@ -112,6 +145,14 @@ def check(name: str, options: Iterable[tuple[str, str]], schema: pa.Schema) -> N
             raise ArgumentError("option", option, f"one of: {', '.join(sorted(known))}")
     for flag in ("ignoreCorruptFiles", "ignoreMissingFiles"):
         given.flag(flag)
+    if name == "csv":
+        from skewless.files import csv_reading
+
+        csv_reading.check(given, schema)
+    elif name == "json":
+        from skewless.files import json_reading
+
+        json_reading.check(given, schema)
     for field in schema:
         if not _is_known(field.type):
             raise ColumnError(field.name, str(field.type), "of a type that Spark stores in files")
@@ -119,7 +160,7 @@ def check(name: str, options: Iterable[tuple[str, str]], schema: pa.Schema) -> N
 
 def is_splittable(format: FileFormat, path: str) -> bool:
     """Whether a file can be read in parts."""
-    return format.name in ("parquet", "orc")
+    return format.name in ("parquet", "orc") or packing_of(path) is None
 
 
 _KNOWN = (

@@ -1,119 +1,211 @@
-"""Columns as the texts that Spark's JSON writer makes of them, and what texts are packed with."""
+"""Strings as values of a type, as Spark's reader of CSV has them. A value that is none is null, and
+said to be bad; one that only Spark can judge stops the reading."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import re
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.expressions.casting import boolean_to_string, date_to_string, timestamp_to_string
-from skewless.expressions.vectors import values_of
-from skewless.expressions.zones import UTC, Zone
-from skewless.files.doubles import double_texts
+from skewless.errors import ArgumentError
+from skewless.files import tokens
+from skewless.files.converting import UnfaithfulError
+from skewless.files.options import Options
 
-# Those between which every year has four digits.
-_FIRST, _LAST = (int(np.datetime64(t, "us").astype(int)) for t in ("0001-01-01", "9999-12-31"))
-_WHOLE = ("byte", "short", "integer", "long")
-DECIMAL_SCALE_MAX = 6  # smaller fractions have an exponent in Java
-# By what Spark calls a codec: how names of files end.
-CODECS = {"none": "", "uncompressed": "", "gzip": ".gz", "bzip2": ".bz2"}
+Flags = npt.NDArray[np.bool_]
+
+UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "Etc/UCT", "UCT"})
+MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
+CORRUPT = "_corrupt_record"
+HINT = "`spark.readStream` reads such files."
+INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
+INTEGERS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
+TYPES = (
+    *INTEGERS, pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.date32(), INSTANT, LOCAL,
+)  # fmt: skip
+_BLANK = "".join(map(chr, range(33)))
+_FLOATING = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?[fFdD]?")
+_NAMED = re.compile(r"[+-]?(NaN|Infinity)")
+_DECIMAL = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
 
-def packed(sink: pa.NativeFile, codec: str) -> Any:
-    """A sink whose content is compressed, at the level that Java has."""
-    if codec == "gzip":
-        return gzip.GzipFile(fileobj=sink, mode="wb", compresslevel=6, mtime=0)
-    return bz2.BZ2File(sink, "wb") if codec == "bzip2" else sink
+def check_encoding(options: Options) -> None:
+    encoding = options.get("encoding", options.get("charset", "UTF-8"))
+    if encoding.upper() not in ("UTF-8", "UTF8"):
+        raise ArgumentError("encoding", encoding, "'UTF-8'")
 
 
-def unsupported_text(name: str, type: object, zone: Zone | None) -> str | None:
-    """Why a column of one of Spark's types is not written as text. A float's text is what others
-    read as a double, and Java's differs between its versions."""
-    written = str(type)
-    if written in ("string", "boolean", "date", "double", "timestamp_ntz", *_WHOLE):
+@dataclass(frozen=True)
+class Words:
+    """What stands for numbers that are none, and the zone of times that name none."""
+
+    nan: str = "NaN"
+    positive: str = "Inf"
+    negative: str = "-Inf"
+    zone: str = "UTC"
+
+
+@dataclass(frozen=True)
+class Values:
+    """The values of a column, where they stand in a block of bytes."""
+
+    data: Any
+    begins: Any
+    ends: Any
+    kinds: Any
+    quote: int = ord('"')
+    escape: int = ord("\\")
+
+    def strings(self) -> pa.Array:
+        """The values as strings; what is no UTF-8 stops the reading."""
+        offsets, held = tokens.gather(
+            self.data, self.begins, self.ends, self.kinds, self.quote, self.escape
+        )
+        made = pa.Array.from_buffers(
+            pa.binary(),
+            len(self.begins),
+            [self._valid(), pa.py_buffer(offsets), pa.py_buffer(held)],
+        )
+        try:
+            return pc.cast(made, pa.string())
+        except pa.ArrowInvalid as error:
+            raise UnfaithfulError(f"there are values that are not UTF-8. {HINT}") from error
+
+    def _valid(self) -> pa.Buffer | None:
+        flags = self.kinds != tokens.NONE
+        return None if flags.all() else pa.array(flags).buffers()[1]
+
+    def of_type(self, type: pa.DataType, words: Words) -> tuple[pa.Array, Flags | None]:
+        """The column, and which values are bad, if any are."""
+        if pa.types.is_string(type):
+            return self.strings(), None
+        places = (self.data, self.begins, self.ends, self.kinds)
+        if type in INTEGERS:
+            high = (1 << INTEGERS[type] - 1) - 1
+            return self._checked(*tokens.integers(*places, -high - 1, high), type)
+        if pa.types.is_date32(type):
+            return self._checked(*tokens.dates(*places), type)
+        if pa.types.is_timestamp(type):
+            is_utc = words.zone in UTC_NAMES
+            return self._checked(*tokens.times(*places, type.tz is not None, is_utc), type)
+        texts = self.strings()
+        if pa.types.is_boolean(type):
+            made = _booleans(texts)
+        elif pa.types.is_floating(type):
+            made = _floats(texts, type, words)
+        else:
+            made = _decimals(texts, type)
+        bad = made.null_count > texts.null_count
+        return made, _flags(pc.and_(pc.is_null(made), pc.is_valid(texts))) if bad else None
+
+    def _checked(self, made: Any, states: Any, type: pa.DataType) -> tuple[pa.Array, Flags | None]:
+        odd = np.flatnonzero(states == tokens.ODD)
+        if odd.size:
+            begin, end = self.begins[odd[0]], self.ends[odd[0]]
+            text = bytes(self.data[begin:end]).decode(errors="replace")
+            raise UnfaithfulError(f"{text!r} is of no form that is known here for {type}. {HINT}")
+        mask = states != tokens.FOUND
+        width = np.int32 if pa.types.is_date32(type) else np.int64
+        numbers = pa.array(made.astype(width), mask=mask if mask.any() else None)
+        array = numbers.view(type) if not pa.types.is_integer(type) else numbers.cast(type)
+        bad: Flags = states == tokens.BAD
+        return array, bad if bad.any() else None
+
+
+def _flags(array: pa.Array) -> Flags:
+    found: Flags = array.to_numpy(zero_copy_only=False)
+    return found
+
+
+def _booleans(texts: pa.Array) -> pa.Array:
+    lower = pc.ascii_lower(texts)
+    is_true = pc.equal(lower, "true")
+    known = pc.or_(is_true, pc.equal(lower, "false"))
+    return pc.if_else(known, is_true, pa.scalar(None, pa.bool_()))
+
+
+def _floats(texts: pa.Array, type: pa.DataType, words: Words) -> pa.Array:
+    """All at once if all are plain; else those that are not one by one, as they are few. Arrow has
+    more words for what is no finite number than Spark has."""
+    try:
+        made = pc.cast(texts, type)
+        if pc.all(pc.is_finite(made), min_count=0).as_py():
+            return made
+    except pa.ArrowInvalid:
+        pass
+    plain = pc.match_substring_regex(texts, r"^-?[0-9]+(\.[0-9]+)?([eE]-?[0-9]{1,2})?$")
+    try:
+        made = pc.cast(pc.if_else(plain, texts, pa.scalar(None, pa.string())), type)
+    except pa.ArrowInvalid:  # a double that is beyond the range of floats
+        made, plain = pa.nulls(len(texts), type), pa.array(np.zeros(len(texts), np.bool_))
+    rest = pc.and_(pc.is_valid(texts), pc.invert(pc.fill_null(plain, True)))
+    if not pc.any(rest).as_py():
+        return made
+    unique = texts.filter(rest).dictionary_encode()
+    found = [_float(word, type, words) for word in unique.dictionary.to_pylist()]
+    return pc.replace_with_mask(made, rest, pa.array(found, type).take(unique.indices))
+
+
+def is_number(text: str) -> bool:
+    return _FLOATING.fullmatch(text.strip(_BLANK)) is not None
+
+
+def _float(text: str, type: pa.DataType, words: Words) -> float | None:
+    named = {
+        words.nan: float("nan"),
+        words.negative: float("-inf"),
+        words.positive: float("inf"),
+    }
+    if text in named:
+        return named[text]
+    bare = text.strip(_BLANK)
+    if re.search(r"0[xX]", bare) or not bare.isascii():
+        raise UnfaithfulError(f"{text!r} is a number of no form that is known here. {HINT}")
+    if _NAMED.fullmatch(bare):
+        return float(bare)
+    if not _FLOATING.fullmatch(bare):
         return None
-    if written == "timestamp" and zone is not None:
-        return None
-    decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", written)
-    if decimal and int(decimal[1]) <= DECIMAL_SCALE_MAX:
-        return None
-    shown = type["type"] if isinstance(type, dict) else written
-    return f"the column {name!r} of type {shown} as text"
+    bare = bare.rstrip("fFdD").lstrip("+")
+    try:
+        return float(pc.cast(pa.scalar(bare), type).as_py())
+    except pa.ArrowInvalid:  # beyond the range, or next to nothing
+        return float(np.float64(bare).astype(type.to_pandas_dtype()))
 
 
-def texts(values: pa.Array, zone: Zone) -> pa.Array:
-    """The text of each value, null where there is none."""
-    kind = values.type
-    if pa.types.is_string(kind):
-        return values
-    if pa.types.is_boolean(kind):
-        return boolean_to_string(values)
-    if pa.types.is_floating(kind):
-        return double_texts(values)
-    if pa.types.is_timestamp(kind):
-        return _moments(values, zone) if kind.tz else _clocks(values)
-    if pa.types.is_date(kind) and not _is_usual(values.cast(pa.timestamp("s")).cast(_MICROS)):
-        return date_to_string(values)
-    return pc.cast(values, pa.string())
-
-
-_MICROS = pa.timestamp("us")
-
-
-def _is_usual(values: pa.Array) -> bool:
-    ends = pc.min_max(values.cast(pa.int64()))
-    least, most = ends["min"].as_py(), ends["max"].as_py()
-    return least is None or (least >= _FIRST and most < _LAST)
-
-
-def _clocks(values: pa.Array) -> pa.Array:
-    """``2024-03-31T01:30:00.123``, what is below a millisecond cut off, as Spark's default is."""
-    local = values_of(values)
-    if not _is_usual(values):
-        return _unusual(values)
-    millis = pa.array(local // 1000).cast(pa.timestamp("ms"))
-    letters = np.frombuffer(pc.cast(millis, pa.string()).buffers()[2], np.uint8).copy()
-    letters = letters[: len(values) * 23].reshape(-1, 23)
-    letters[:, 10] = ord("T")
-    offsets = np.arange(len(values) + 1, dtype=np.int32) * 23
-    made = pa.StringArray.from_buffers(
-        len(values), pa.py_buffer(offsets), pa.py_buffer(letters.tobytes())
+def _decimals(texts: pa.Array, type: pa.DataType) -> pa.Array:
+    """All at once if none has to be rounded; else those that do one by one."""
+    whole, part = type.precision - type.scale, type.scale
+    pattern = (
+        rf"^-?[0-9]{{1,{whole}}}(\.[0-9]{{1,{part}}})?$"
+        if whole and part
+        else (rf"^-?[0-9]{{1,{whole}}}$" if whole else r"^-?0$")
     )
-    return made if not values.null_count else pc.if_else(values.is_valid(), made, _NO_TEXT)
+    plain = pc.match_substring_regex(texts, pattern)
+    made = pc.cast(pc.if_else(plain, texts, pa.scalar(None, pa.string())), type)
+    rest = pc.and_(pc.is_valid(texts), pc.invert(pc.fill_null(plain, True)))
+    if not pc.any(rest).as_py():
+        return made
+    unique = texts.filter(rest).dictionary_encode()
+    found = [_decimal(word, type) for word in unique.dictionary.to_pylist()]
+    return pc.replace_with_mask(made, rest, pa.array(found, type).take(unique.indices))
 
 
-_NO_TEXT = pa.scalar(None, pa.string())
-
-
-def _unusual(values: pa.Array) -> pa.Array:
-    """Rare: years of more or fewer than four digits."""
-    text = timestamp_to_string(values, UTC)
-    text = pc.replace_substring(text, " ", "T")
-    text = pc.replace_substring_regex(text, r"(:\d\d)$", r"\1.000")
-    text = pc.replace_substring_regex(text, r"\.(\d+)$", r".\1" + "00")
-    return pc.replace_substring_regex(text, r"(\.\d{3})\d*$", r"\1")
-
-
-def _moments(values: pa.Array, zone: Zone) -> pa.Array:
-    """The same in a zone, with its distance to UTC."""
-    us = values_of(values)
-    local = zone.local(us)
-    mask = None if not values.null_count else values.is_null().to_numpy(zero_copy_only=False)
-    clocks = _clocks(pa.array(local, _MICROS, mask=mask))
-    found, at = np.unique(local - us, return_inverse=True)
-    ends = pa.array([_distance(int(one)) for one in found])
-    end = ends[0] if len(ends) == 1 else ends.take(pa.array(at.reshape(-1)))
-    return pc.binary_join_element_wise(clocks, end, "")
-
-
-def _distance(us: int) -> str:
-    if us == 0:
-        return "Z"
-    minutes, seconds = divmod(abs(us) // 1_000_000, 60)
-    shown = f"{'-' if us < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}"
-    return f"{shown}:{seconds:02d}" if seconds else shown  # before clocks went by zones
+def _decimal(text: str, type: pa.DataType) -> Decimal | None:
+    """Commas do not count, as they stand between thousands."""
+    bare = text.replace(",", "")
+    if not bare.isascii():
+        raise UnfaithfulError(f"{text!r} is a number of no form that is known here. {HINT}")
+    if not _DECIMAL.fullmatch(bare):
+        return None
+    with localcontext(prec=80, Emax=10**6, Emin=-(10**6)):
+        try:
+            rounded = Decimal(bare).quantize(Decimal(1).scaleb(-type.scale), ROUND_HALF_UP)
+        except InvalidOperation:
+            return None
+        return rounded if abs(rounded) < Decimal(10) ** (type.precision - type.scale) else None
