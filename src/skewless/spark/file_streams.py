@@ -30,9 +30,17 @@ MARK = "skewless.columns"  # the option by which a source is known that may be r
 # Of files, whatever is in them: without `content` nothing of them is read.
 FOLLOWED = "path string, modificationTime timestamp, length bigint, content binary"
 # Settings of the session that an option of the same meaning comes before.
-IGNORING = {
+MEANT = {
     "ignoreCorruptFiles": "spark.sql.files.ignoreCorruptFiles",
     "ignoreMissingFiles": "spark.sql.files.ignoreMissingFiles",
+    "datetimeRebaseMode": "spark.sql.parquet.datetimeRebaseModeInRead",
+    "int96RebaseMode": "spark.sql.parquet.int96RebaseModeInRead",
+}
+# With these, Spark reads files in ways that it alone knows.
+ODD = {
+    "spark.sql.parquet.fieldId.read.enabled": "true",
+    "spark.sql.legacy.parquet.nanosAsLong": "true",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
 }
 
 
@@ -68,31 +76,41 @@ def file_stream(frame: DataFrame) -> FileStream | None:
     session = frame.sparkSession
     if is_remote(session):
         return None  # Spark Connect does not show its plans
+    jvm: Any = session._jvm
     found = shapes_of_frame(frame)
     if found is None or class_of(found[0]) != "StreamingRelation":
         return None
     leaf, shapes = found
     options = _options(leaf.dataSource().options())
-    if MARK not in options:
+    odd = any(session.conf.get(name, None) == value for name, value in ODD.items())
+    if MARK not in options or odd:
         return None
-    given = {k: v for k, v in options.items() if k not in (MARK, "path")}
-    lowered = {name.lower() for name in given}
-    for option, setting in IGNORING.items():
-        if option.lower() not in lowered:
-            given[option] = session.conf.get(setting, "false") or "false"
+    name = str(leaf.dataSource().className()).lower()
     schema = StructType.fromJson(json.loads(leaf.schema().json()))
     return FileStream(
         session,
         FileFormat(
-            str(leaf.dataSource().className()).lower(),
+            name,
             to_arrow_schema(schema, timezone="UTC"),
-            tuple(given.items()),
+            _meant(session, name, {k: v for k, v in options.items() if k not in (MARK, "path")}),
             options["path"],
             session.conf.get("spark.sql.session.timeZone") or "UTC",
             session.conf.get("spark.sql.caseSensitive", "false") == "true",
+            str(jvm.java.util.TimeZone.getDefault().getID()),
         ),
         shapes,
     )
+
+
+def _meant(session: SparkSession, name: str, given: dict[str, str]) -> tuple[tuple[str, str], ...]:
+    """The options of a reader, with what the session says where it has none."""
+    lowered = {option.lower() for option in given}
+    for option, setting in MEANT.items():
+        value = session.conf.get(setting, None)
+        is_for_parquet = "parquet" in setting
+        if option.lower() not in lowered and value and (name == "parquet" or not is_for_parquet):
+            given[option] = value
+    return tuple(given.items())
 
 
 def _options(scala: Any) -> dict[str, str]:
