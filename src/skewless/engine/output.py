@@ -11,14 +11,18 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from skewless.expressions import Shape
 from skewless.expressions.shape import shaped
-from skewless.files.writing import FileWriting, WrittenFile
+from skewless.files.parts import WrittenFile
 from skewless.state.files import Folder
 from skewless.state.publish import Moves, final_name, staging_folder
+
+if TYPE_CHECKING:
+    from skewless.files.writing import FileWriting
 
 # Instances that found so little leave it to the driver, which makes one file of it. All of them
 # together send no more than a driver easily holds.
