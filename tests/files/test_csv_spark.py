@@ -18,7 +18,8 @@ from tests.files.making import DDL, ddl, table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+# Types are written as Spark writes them, which takes a session.
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 FLAT = {name: type for name, type in DDL.items() if name != "b"}
 
 _NUMBERS = (

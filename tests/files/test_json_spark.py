@@ -20,7 +20,8 @@ from tests.files.test_csv_spark import TIMES
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+# Types are written as Spark writes them, which takes a session.
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 DECLARED = "a bigint, b string"
 # Without bytes, and without floats that Spark writes as strings.
 ALL = {n: t for n, t in (DDL | NESTED).items() if n not in ("b", "f32", "f64", "m", "deep")}

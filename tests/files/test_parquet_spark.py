@@ -19,7 +19,8 @@ from tests.files.making import DDL, NESTED, ddl, nested, table
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.spark
+# Types are written as Spark writes them, which takes a session.
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 ALL = DDL | NESTED
 
 

@@ -14,11 +14,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
-from tests.spark.support import TIMESTAMP, at, file_stream, finish
+from tests.spark.support import TIMESTAMP, FileStream, at, file_stream, finish
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCS = ROOT / "docs"
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 
 # Blocks of Python --------------------------------------------------------------------------------
 
@@ -68,6 +69,7 @@ BLOCKS: dict[tuple[str, str], list[tuple[str, str]]] = {
     ("README.md", "Join what is alike"): [("taxis orders", "near")],
     ("README.md", "Deduplicate"): [("clicks", "clicks")],
     ("README.md", "Compose"): [("orders tracks payments", "rides paid revenue")],
+    ("files.md", "Reading"): [("tracks", "joined")],
 }
 
 
@@ -100,15 +102,18 @@ def table(columns: Columns, batch: int) -> pa.Table:
 
 
 @pytest.fixture(scope="module")
-def streams(
-    spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[[str], DataFrame]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of files for every stream."""
     folder = tmp_path_factory.mktemp("documents")
-    made = {
-        name: file_stream(folder / name, [table(columns, b) for b in range(BATCHES)])
-        for name, columns in STREAMS.items()
-    }
-    return lambda name: made[name].read(spark)
+    for name, columns in STREAMS.items():
+        file_stream(folder / name, [table(columns, b) for b in range(BATCHES)])
+    return folder
+
+
+@pytest.fixture(scope="module")
+def streams(spark: SparkSession, data: Path) -> Callable[[str], DataFrame]:
+    schemas = {name: table(columns, 0).schema for name, columns in STREAMS.items()}
+    return lambda name: FileStream(data / name, schemas[name]).read(spark)
 
 
 def rows_of(result: sk.Result, checkpoint: Path) -> int:
@@ -122,17 +127,18 @@ def rows_of(result: sk.Result, checkpoint: Path) -> int:
 def test_block(
     place: tuple[str, str],
     streams: Callable[[str], DataFrame],
+    data: Path,
     spark: SparkSession,
     tmp_path: Path,
 ) -> None:
     document, heading = place
-    names: dict[str, Any] = {"sk": sk}
-    for source, (used, given) in zip(
-        blocks_of(ROOT / document)[heading], BLOCKS[place], strict=True
-    ):
+    [path] = [path for path in DOCUMENTS if path.name == document]
+    names: dict[str, Any] = {"sk": sk, "spark": spark}
+    for source, (used, given) in zip(blocks_of(path)[heading], BLOCKS[place], strict=True):
         names |= {name: streams(name) for name in used.split()}
         for folder in ("ckpt", "out"):  # Spark has its own working folder
             source = source.replace(f'"{folder}"', repr(str(tmp_path / folder)))  # noqa: PLW2901
+        source = source.replace('"/data/', f'"{data}/')  # noqa: PLW2901
         exec(compile(source, f"{document}, {heading}", "exec"), names)
         for query in spark.streams.active:
             query.processAllAvailable()
