@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 import skewless as sk
 
 spark = SparkSession.builder.config("spark.sql.streaming.schemaInference", "true").getOrCreate()
-orders = spark.readStream.parquet("demo-output/city/orders")
-tracks = spark.readStream.parquet("demo-output/city/tracks")
+orders = sk.readStream(spark).parquet("demo-output/city/orders")
+tracks = sk.readStream(spark).parquet("demo-output/city/tracks")
 joined = sk.join(orders, tracks, on="cell", time=("ordered_at", "seen_at"), within="2 minutes")
 writer = joined.writeStream.format("parquet").trigger(availableNow=True)
 writer = writer.option("checkpointLocation", "demo-output/ten_lines/checkpoint")

@@ -14,14 +14,18 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from skewless.engine.batch import run_batch
 from skewless.engine.clock import BatchClock, Clock, wall_clock_us
 from skewless.engine.executor import InProcessExecutor
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
+from skewless.engine.output import FileTarget
 from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
+from skewless.files.writing import FileWriting, unsupported
 from skewless.state.files import Folder
 from skewless.state.publish import Moves, staging_folder
 
@@ -96,10 +100,17 @@ class PipelineRun:
         return self.pipeline.root.operator.output_schema()
 
     def run_streams(
-        self, batch_id: int, streams: Streams, *, twice: bool = False, cores: int | None = None
+        self,
+        batch_id: int,
+        streams: Streams,
+        *,
+        twice: bool = False,
+        cores: int | None = None,
+        columns: bool = False,
     ) -> Ran:
         """One batch from beginning to end, or nothing if it was committed before; `twice` as when
-        tasks are repeated, and the results of their first attempts get lost."""
+        tasks are repeated, and the results of their first attempts get lost. With `columns`, the
+        instances write the results themselves."""
         executor = InProcessExecutor(
             self.pipeline,
             self.query.folder,
@@ -109,18 +120,31 @@ class PipelineRun:
             tasks_at_once=cores,
         )
         sink = FileSink(self.query, self.schema, self._output)
-        report = run_batch(self.query, executor, sink, batch_id)
+        files = self._target() if columns else None
+        report = run_batch(self.query, executor, sink, batch_id, files)
         if report is not None:
             assert sum(report.lateness.values()) == report.late, "what is late is measured"
         rows = [batch for part in sink.result for batch in part]
         return Ran(pa.Table.from_batches(rows, self.schema), report)
 
+    def _target(self) -> FileTarget:
+        assert self._output is not None
+        writing = FileWriting(
+            "parquet",
+            self.schema,
+            from_arrow_schema(self.schema).json(),
+            "4.0.0",
+            settings=(("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"),),
+        )
+        assert unsupported(writing) is None
+        return FileTarget(_folder(self._output).root, writing)
+
     def published_table(self) -> pa.Table:
         """What a reader of the output folder sees."""
         assert self._output is not None
         folder = _folder(self._output)
-        tables = [pa.ipc.open_file(folder.read(n)).read_all() for n in folder.list() if _shown(n)]
-        return pa.concat_tables([self.schema.empty_table(), *tables])
+        tables = [_table(folder, name) for name in folder.list() if _shown(name)]
+        return pa.concat_tables([self.schema.empty_table(), *(t.cast(self.schema) for t in tables)])
 
 
 def _write_as_spark_does(folder: Folder, name: str, data: pa.Buffer) -> None:
@@ -136,7 +160,14 @@ def _folder(at: Path | str | Folder) -> Folder:
 
 
 def _shown(name: str) -> bool:
-    return name.endswith(".arrow") and "/" not in name
+    return name.endswith((".arrow", ".parquet")) and "/" not in name
+
+
+def _table(folder: Folder, name: str) -> pa.Table:
+    content = pa.BufferReader(folder.read(name))
+    if name.endswith(".parquet"):
+        return pq.read_table(content)
+    return pa.ipc.open_file(content).read_all()
 
 
 class OperatorRun(PipelineRun):

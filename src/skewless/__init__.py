@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from skewless.spark.reader import FileStreamReader, readStream
     from skewless.spark.result import Result
 
-__version__ = "0.5.0"
+__version__ = "0.6.0"
 
 __all__ = [
     "Accumulator",

@@ -101,7 +101,8 @@ class Frame:
 
     def batch(self, number: int, *, twice: bool = False, cores: int | None = None) -> None:
         rows = self._cut.streams(self._streams, number)
-        self.run.run_streams(number, rows, twice=twice, cores=cores)
+        # Every other batch is written by the instances themselves.
+        self.run.run_streams(number, rows, twice=twice, cores=cores, columns=number % 2 == 1)
 
     def check(self) -> None:
         self.restart(0)  # repeated tasks leave files that go when a query starts

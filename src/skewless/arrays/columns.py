@@ -101,14 +101,19 @@ def pieces_of_batch(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
 
 
 def gathered(
-    parts: Iterable[Part], bytes_of: Callable[[Part], int], rows: int | None = None
+    parts: Iterable[Part],
+    bytes_of: Callable[[Part], int],
+    rows: int | None = None,
+    most: int | None = None,
 ) -> Iterator[list[Part]]:
-    """Small parts to be put together, until they have so many rows or would be too many bytes."""
+    """Small parts to be put together, until they have so many rows or would be too many bytes:
+    more than a piece may have, or than `most`."""
+    limit = PIECE_BYTES if most is None else min(most, PIECE_BYTES)
     waiting: list[Part] = []
     size = count = 0
     for part in parts:
         of_part = bytes_of(part)
-        if waiting and size + of_part > PIECE_BYTES:
+        if waiting and size + of_part > limit:
             yield waiting
             waiting, size, count = [], 0, 0
         waiting.append(part)

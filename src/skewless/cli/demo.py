@@ -99,8 +99,10 @@ def _stream(spark: SparkSession, plan: Plan, folder: DemoFolder, name: str) -> D
     """A stream of the city that takes one file, a batch of the plan, at a time."""
     from pyspark.sql.pandas.types import from_arrow_schema
 
+    import skewless as sk
+
     empty = getattr(plan.city, name)(0, datetime(2026, 1, 1, tzinfo=UTC), 1.0)
-    reader = spark.readStream.schema(from_arrow_schema(empty.schema))
+    reader = sk.readStream(spark).schema(from_arrow_schema(empty.schema))
     return reader.option("maxFilesPerTrigger", 1).parquet(str(folder.input / name))
 
 

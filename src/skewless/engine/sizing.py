@@ -66,13 +66,12 @@ class Sizing:
 
     def _needed(self, batch: Batch) -> tuple[int, str]:
         rows = sum(arrival.rows for arrival in batch.arrivals)
-        # What was never measured may be anything: a row may have any number of partners.
-        self.is_small = self.row_ms is not None and rows * self.row_ms <= SMALL_MS
-        self.is_small &= rows <= SMALL_ROWS
         if self.row_ms is None:
+            self.is_small = rows <= ROWS_UNMEASURED
             needed, why = -(-rows // ROWS_UNMEASURED), f"{rows:,} rows, nothing measured yet"
         else:
             work_ms = rows * self.row_ms
+            self.is_small = work_ms <= SMALL_MS and rows <= SMALL_ROWS
             needed, why = int(work_ms // TASK_MS) + 1, f"{rows:,} rows, about {work_ms:,.0f} ms"
         portions = choose_compactions(batch.state.segments, 1)
         rewritten = max((portion.rows for portion in portions), default=0)

@@ -27,15 +27,16 @@ from skewless.state.segments import (
 )
 
 HEAVY_KEYS = 8
-
-
+# Sorted and stored at once. A task has them in memory several times: as they came, put together,
+# sorted, and as the file that they become.
+TAKEN_BYTES = 64 << 20
 HEAVY_SHARE_MIN = 0.001
 
 
 def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of a task, as many at a time as its memory is to hold, and a segment."""
     some = (batch for batch in batches if batch.num_rows)
-    for waiting in gathered(some, bytes_of=lambda batch: batch.nbytes):
+    for waiting in gathered(some, bytes_of=lambda batch: batch.nbytes, most=TAKEN_BYTES):
         together = pa.concat_batches(waiting)
         waiting.clear()  # it would stay in memory twice
         yield together

@@ -45,6 +45,7 @@ from skewless.spark.exchange import (
     rows_function,
 )
 from skewless.spark.plans import empty_frame
+from skewless.spark.quick_log import QuickLog
 from skewless.spark.steps import with_steps
 from skewless.state.output import Output
 from skewless.state.owner import CheckpointLock
@@ -221,6 +222,7 @@ class BatchDriver:
         self.query, self._sink, self._schemas = query, sink, dict(schemas)
         self._output, self._files = output, files
         self.readings: Mapping[Stream, FileReading] = {}
+        self.log: QuickLog | None = None
         self._places = Places()
         self._at_work = threading.Lock()
         self._closed = False
@@ -242,11 +244,17 @@ class BatchDriver:
     def close(self) -> None:
         """Wait for a batch at work, and take no other: a stopped query must not commit after its
         checkpoint was given to the next."""
+        self._log_is_open()
         with self._at_work:
             self._closed = True
             self._places.forget()
 
+    def _log_is_open(self) -> None:
+        if self.log is not None:
+            self.log.opened()
+
     def __call__(self, arrived: DataFrame, batch_id: int) -> None:
+        self._log_is_open()
         with self._at_work:
             if self._closed:
                 # To return would let Spark commit offsets of rows that nobody has worked on.

@@ -14,6 +14,8 @@ from skewless.files.reading import FORMATS, check
 from skewless.spark.file_streams import MARK
 from skewless.spark.plans import reason
 
+INFERENCE = "spark.sql.streaming.schemaInference"
+
 
 def readStream(spark: SparkSession) -> FileStreamReader:
     """Files that come to a folder, as a streaming DataFrame: used as ``spark.readStream`` is.
@@ -95,12 +97,19 @@ class FileStreamReader:
         path = next((v for k, v in self._options.items() if k.lower() == "path"), "")
         if not path:
             raise ArgumentError("path", path, "the folder that the files come to")
-        if self._schema is None:
-            accepted = 'given, as files may come later: .schema("k long, at timestamp")'
+        reader = self._spark.readStream.format(name).options(**given, **{MARK: "true"})
+        if self._schema is not None:
+            check(name, given.items(), to_arrow_schema(self._schema, timezone="UTC"))
+            return reader.schema(self._schema).load(path)
+        if self._spark.conf.get(INFERENCE, "false") != "true":
+            accepted = (
+                'given, as files may come later: .schema("k long, at timestamp"); or taken from '
+                f"the files there are, with the session's {INFERENCE}"
+            )
             raise ArgumentError("schema", None, accepted)
-        check(name, given.items(), to_arrow_schema(self._schema, timezone="UTC"))
-        reader = self._spark.readStream.format(name).schema(self._schema)
-        return reader.options(**given, **{MARK: "true"}).load(path)
+        frame = reader.load(path)
+        check(name, given.items(), to_arrow_schema(frame.schema, timezone="UTC"))
+        return frame
 
     def parquet(self, path: str, **options: Any) -> DataFrame:
         return self.load(path, "parquet", **options)

@@ -16,6 +16,7 @@ from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.cluster import parallelism
 from skewless.spark.executor import BatchDriver
 from skewless.spark.interpreter import check_workers, is_remote
+from skewless.spark.quick_log import QuickLog
 from skewless.spark.result import Plan, Result
 from skewless.spark.sinks import (
     ConsoleSink,
@@ -165,8 +166,8 @@ class ResultWriter:
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
         remote = is_remote(self._result.sparkSession)
         lock = CheckpointLock(folder)
+        driver, plan = self._query(ownership, sink, keeping, output)
         try:
-            driver, plan = self._query(ownership, sink, keeping, output)
             if not remote:
                 lock.acquire()
                 driver.open()
@@ -178,8 +179,11 @@ class ResultWriter:
                 writer = writer.queryName(self._query_name)
             if self._trigger:
                 writer = writer.trigger(**self._trigger)
+            if not remote and folder.is_local:
+                driver.log = QuickLog(self._result.sparkSession)
             query = writer.start()
         except BaseException:
+            driver.close()
             lock.release()
             raise
         lock.release_after(query, driver.close)
