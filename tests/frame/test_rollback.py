@@ -86,7 +86,8 @@ def story(tmp_path: Path) -> Iterator[Story]:
 def test_batches_are_repeated(story: Story, to: int) -> None:
     plan = plan_rollback(story.state, to)
     assert plan.batches == tuple(range(to + 1, DONE))
-    assert {int(Path(file).name.partition("-")[0]) for file in plan.removed} <= set(plan.batches)
+    names = [Path(file).name.removeprefix("batch-") for file in plan.removed]
+    assert {int(name.partition("-")[0]) for name in names} <= set(plan.batches)
     assert bool(plan.removed) == (to < DONE - 1)
     story.roll_back(to)
     story.finish(to)
