@@ -163,6 +163,28 @@ def test_large_files_are_divided(spark: SparkSession, tmp_path: Path) -> None:
     del right
 
 
+@pytest.mark.parametrize("name", ["orc", "csv", "json"])
+def test_other_formats(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """In folders that tell a column, as Spark wrote them."""
+    left, right = keyed_pair(tmp_path)
+    for stream in (left, right):
+        rows = spark.read.parquet(str(stream.folder)).withColumn("odd", F.expr("k % 2 = 1"))
+        writer = rows.coalesce(1).write.partitionBy("odd").format(name)
+        writer.option("header", True).save(str(tmp_path / name / stream.folder.name))
+    schemas = {"left": "k long, at timestamp, a long, odd boolean",
+               "right": "k long, seen timestamp, b long, odd boolean"}  # fmt: skip
+    frames = []
+    for side, schema in schemas.items():
+        reader = sk.readStream(spark).format(name).schema(schema)
+        reader = reader.option("header", True) if name == "csv" else reader
+        frames.append(reader.load(str(tmp_path / name / side)))
+    assert all(file_stream(frame) is not None for frame in frames)
+    out = run(keyed_join(*frames, condition="odd = odd_right").select("a", "b"), tmp_path)
+    plain = run(keyed_join(left.read(spark), right.read(spark)), tmp_path / "plain")
+    expected = spark.read.parquet(str(plain)).select("a", "b")
+    assert_same(read_parquet(out), multiset(expected.collect()))
+
+
 # Writing ----------------------------------------------------------------------------------------
 
 
@@ -187,6 +209,25 @@ def test_results_are_written_by_the_instances(
     per_batch = {(str(file.parent), file.name[:18]) for file in files}
     assert len(per_batch) == len(files) == 6
     assert {_maker(tmp_path / "out" / file)[:11] for file in files} == {"parquet-cpp"}
+
+
+@pytest.mark.parametrize("name", ["parquet", "json"])
+def test_files_of_few_rows(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    left, right = (s.read(spark) for s in keyed_pair(tmp_path))
+    writer = keyed_join(left, right, instances=1).writeStream.format(name)
+    writer = writer.option("maxRecordsPerFile", 7).option("compression", "gzip")
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    plain = run(keyed_join(left, right), tmp_path / "plain")
+    files = [file for file in (tmp_path / "out").iterdir() if not file.name.startswith((".", "_"))]
+    assert {file.name.partition(".")[2] for file in files} == {
+        "gz.parquet" if name == "parquet" else "json.gz"
+    }
+    schema = keyed_join(left, right).schema
+    counts = [spark.read.format(name).schema(schema).load(str(file)).count() for file in files[:5]]
+    assert max(counts) <= 7
+    found = spark.read.format(name).schema(schema).load(str(tmp_path / "out"))
+    assert multiset(found.collect()) == multiset(spark.read.parquet(str(plain)).collect())
 
 
 def _maker(file: Path) -> str:
