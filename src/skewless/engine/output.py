@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -38,10 +38,8 @@ class Written:
     little: str = ""
 
     @staticmethod
-    def from_json(data: dict[str, object]) -> Written:
-        files = data["files"]
-        assert isinstance(files, list)
-        return Written(tuple(WrittenFile(**f) for f in files), str(data["little"]))
+    def from_json(data: dict[str, Any]) -> Written:
+        return Written(tuple(WrittenFile(**f) for f in data["files"]), data["little"])
 
 
 NOTHING_WRITTEN = Written()
