@@ -75,6 +75,20 @@ def test_who_reads_may_change(spark: SparkSession, tmp_path: Path) -> None:
     assert len(sk.history(str(tmp_path / "checkpoint"))) == 7
 
 
+def test_a_stream_with_itself(spark: SparkSession, tmp_path: Path) -> None:
+    """Its files are followed once, whoever reads them."""
+    left, _ = keyed_pair(tmp_path, batches=4)
+    expected = None
+    for name, read in (("rows", FileStream.read), ("columns", FileStream.read_columns)):
+        frame = read(left, spark)
+        pairs = sk.join(frame, frame, "k", time="at", within="4 seconds", late="10 seconds")
+        found = read_parquet(run(pairs, tmp_path / name))
+        expected = found if expected is None else expected
+        assert_same(found, expected)
+        assert len(list((tmp_path / name / "checkpoint" / "sources").iterdir())) == 1
+    assert expected is not None and expected.total() > 100
+
+
 def test_through_the_shuffle(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,7 +23,7 @@ from skewless.expressions import Shape
 from skewless.expressions.shape import lean
 from skewless.files.reading import FileFormat
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import class_of
+from skewless.spark.plans import class_of, id_of, items
 from skewless.spark.shapes import shapes_of_frame
 
 MARK = "skewless.columns"  # the option by which a source is known that may be read so
@@ -46,16 +46,21 @@ ODD = {
 
 @dataclass(frozen=True)
 class FileStream:
-    """A source of files and what is done to their rows."""
+    """A source of files and what is done to their rows. `source` tells it from others: a query may
+    read one twice, and Spark then follows it once."""
 
     session: SparkSession
+    source: tuple[int, ...]
     format: FileFormat
     shapes: list[Shape]
 
-    def followed(self, task: IngestTask) -> DataFrame:
-        """The files of each batch, as a row of JSON each."""
+    def files(self) -> DataFrame:
+        """The files of each batch."""
         reader = self.session.readStream.format("binaryFile").schema(FOLLOWED)
-        files = reader.options(**dict(self.format.options)).load(self.format.base)
+        return reader.options(**dict(self.format.options)).load(self.format.base)
+
+    def told(self, files: DataFrame, task: IngestTask) -> DataFrame:
+        """The same as a row of JSON each, for a task."""
         told: list[Column] = [
             F.lit(task.operator_name).alias("operator"),
             F.lit(task.name).alias("input"),
@@ -89,6 +94,7 @@ def file_stream(frame: DataFrame) -> FileStream | None:
     schema = StructType.fromJson(json.loads(leaf.schema().json()))
     return FileStream(
         session,
+        tuple(id_of(attribute) for attribute in items(leaf.output())),
         FileFormat(
             name,
             to_arrow_schema(schema, timezone="UTC"),

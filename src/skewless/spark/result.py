@@ -423,11 +423,15 @@ class Plan:
         tasks = parallelism(self.streams[0].sparkSession)
         taken = [(feed, query.ingest(node, i.name)) for node, i, feed in query.pipeline.streams()]
         packets = any(task.buckets for _, task in taken)
+        followed: dict[tuple[int, ...], DataFrame] = {}
         frames = []
         for feed, task in taken:
             assert feed.stream is not None
             if (files := self._files(feed)) is not None:
-                frames.append(told(files.followed(task), packets=packets))
+                if files.source not in followed:
+                    followed[files.source] = files.files()
+                rows = files.told(followed[files.source], task)
+                frames.append(told(rows, packets=packets))
                 continue
             frame = self.streams[feed.stream]
             frame = frame if task.buckets else frame.coalesce(tasks)
