@@ -24,15 +24,20 @@ _WHOLE = ("byte", "short", "integer", "long")
 
 def unsupported_key(name: str, type: object, zone: Zone | None) -> str | None:
     """Why folders cannot be named by a column of one of Spark's types (as its JSON has it)."""
+    if has_plain_text(type, zone):
+        return None
+    return f"folders named by the column {name!r} of type {type}"
+
+
+def has_plain_text(type: object, zone: Zone | None) -> bool:
+    """Whether values of a type are written as text the same way wherever Spark does so."""
     written = str(type)
     if written in ("string", "boolean", "date", "timestamp_ntz", *_WHOLE):
-        return None
-    if written == "timestamp" and zone is not None:
-        return None
+        return True
+    if written == "timestamp":
+        return zone is not None
     decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", written)
-    if decimal and int(decimal[1]) <= DECIMAL_SCALE_MAX:
-        return None
-    return f"folders named by the column {name!r} of type {written}"
+    return decimal is not None and int(decimal[1]) <= DECIMAL_SCALE_MAX
 
 
 def escaped(text: str) -> str:

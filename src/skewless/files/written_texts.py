@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import re
 from typing import Any
 
 import numpy as np
@@ -15,11 +14,10 @@ from skewless.expressions.casting import boolean_to_string, date_to_string, time
 from skewless.expressions.vectors import values_of
 from skewless.expressions.zones import UTC, Zone
 from skewless.files.doubles import double_texts
+from skewless.files.partitioning import has_plain_text
 
 # Those between which every year has four digits.
 _FIRST, _LAST = (int(np.datetime64(t, "us").astype(int)) for t in ("0001-01-01", "9999-12-31"))
-_WHOLE = ("byte", "short", "integer", "long")
-DECIMAL_SCALE_MAX = 6  # smaller fractions have an exponent in Java
 # By what Spark calls a codec: how names of files end.
 CODECS = {"none": "", "uncompressed": "", "gzip": ".gz", "bzip2": ".bz2"}
 
@@ -34,15 +32,9 @@ def packed(sink: pa.NativeFile, codec: str) -> Any:
 def unsupported_text(name: str, type: object, zone: Zone | None) -> str | None:
     """Why a column of one of Spark's types is not written as text. A float's text is what others
     read as a double, and Java's differs between its versions."""
-    written = str(type)
-    if written in ("string", "boolean", "date", "double", "timestamp_ntz", *_WHOLE):
+    if type == "double" or has_plain_text(type, zone):
         return None
-    if written == "timestamp" and zone is not None:
-        return None
-    decimal = re.fullmatch(r"decimal\(\d+,(\d+)\)", written)
-    if decimal and int(decimal[1]) <= DECIMAL_SCALE_MAX:
-        return None
-    shown = type["type"] if isinstance(type, dict) else written
+    shown = type["type"] if isinstance(type, dict) else type
     return f"the column {name!r} of type {shown} as text"
 
 
