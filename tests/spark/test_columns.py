@@ -154,6 +154,16 @@ def test_what_only_spark_can_do(spark: SparkSession, tmp_path: Path, steps: Step
     assert file_stream(steps(left.read_columns(spark))) is None
 
 
+def test_explain_tells_who_reads(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    left, right = keyed_pair(tmp_path)
+    keyed_join(left.read_columns(spark), right.read(spark)).explain()
+    told = capsys.readouterr().out
+    assert "left: stream 0 (files, read as columns)\n" in told
+    assert "right: stream 1\n" in told
+
+
 def test_only_what_is_asked_for_is_read(spark: SparkSession, tmp_path: Path) -> None:
     left, _ = keyed_pair(tmp_path)
     frame = left.read_columns(spark).where("a > 3").select("k", "at")

@@ -263,7 +263,8 @@ def test_explain_tells_all_operators(
     add_batches(streams, 1)
     FOUR_STREAMS.result(spark, tmp_path, "Hash").explain()
     told = capsys.readouterr().out
-    shaped = "left: join-2 → select → selectExpr → where"  # first, what nobody needs is left out
+    # First, what nobody needs is left out.
+    shaped = "left: join-2 → select → selectExpr → where (on Arrow)"
     for part in ("join-1", "join-2", "join-3", "left: join-1", shaped, "right: stream 3",
                  "then drop"):  # fmt: skip
         assert part in told

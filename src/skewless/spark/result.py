@@ -109,14 +109,13 @@ class Result(ABC):
         print(self.schema.treeString())
 
     def explain(self) -> None:
-        """Print the operators of the query, the lowest first, and what each is tied to."""
-        pipeline, _ = self.pipeline(1, None)
+        """Print the operators of the query, the lowest first, where their rows come from, and what
+        each is tied to."""
+        pipeline, plan = self.pipeline(1, None)
         for node in pipeline.nodes:
             print(f"{node.name}")
             for i, feed in node.fed():
-                source = f"stream {feed.stream}" if feed.source is None else feed.source
-                shaped = "".join(f" → {method}" for method, _ in feed.shape)
-                print(f"  {i.name}: {source}{shaped}")
+                print(f"  {i.name}: {plan.described(feed)}")
             for fact, value in node.operator.fingerprint().items():
                 print(f"  {fact}: {value}")
             auto = "auto: as many as a batch needs, and the executors have cores"
@@ -409,6 +408,14 @@ class Plan:
             for node, i, feed in query.pipeline.streams()
             if (files := self._files(feed)) is not None
         }
+
+    def described(self, feed: Feed) -> str:
+        """Where rows come from, and who does what to them on their way."""
+        if feed.source is None:
+            columns = " (files, read as columns)" if self._files(feed) is not None else ""
+            return f"stream {feed.stream}{columns}"
+        steps = "".join(f" → {method}" for method, _ in feed.shape)
+        return f"{feed.source}{steps}{' (on Arrow)' if feed.shapes else ''}"
 
     def _files(self, feed: Feed) -> FileStream | None:
         assert feed.stream is not None
