@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 # A Python task costs 10 to 30 ms besides its work: an instance that has less to do is not worth it.
 TASK_MS = 25.0
-# Below that the driver does the work itself sooner than it could hand it to a task.
-SMALL_MS = 25.0
-SMALL_ROWS = 16_000
+# Below that the driver does the work itself sooner than it could have it done: a job of Python
+# tasks takes about as long before and after them.
+SMALL_MS = 60.0
+SMALL_ROWS = 1 << 17
 # While nothing was measured. Rows with hundreds of partners each take 25 ms at 4,000 of them.
 ROWS_UNMEASURED = 4_000
 # What happens now and then whatever arrives, such as windows that close, is not the price of a row.
@@ -72,7 +73,8 @@ class Sizing:
         else:
             work_ms = rows * self.row_ms
             self.is_small = work_ms <= SMALL_MS and rows <= SMALL_ROWS
-            needed, why = int(work_ms // TASK_MS) + 1, f"{rows:,} rows, about {work_ms:,.0f} ms"
+            needed = 1 if self.is_small else int(work_ms // TASK_MS) + 1
+            why = f"{rows:,} rows, about {work_ms:,.0f} ms"
         portions = choose_compactions(batch.state.segments, 1)
         rewritten = max((portion.rows for portion in portions), default=0)
         self.is_small &= rewritten <= SMALL_ROWS

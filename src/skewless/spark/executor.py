@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -50,12 +50,26 @@ from skewless.spark.steps import with_steps
 from skewless.state.output import Output
 from skewless.state.owner import CheckpointLock
 
+Made = TypeVar("Made")
+
+_at_work_here = threading.Lock()
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_ROWS_DEFAULT = "10000"
 # Work that is smaller than the cost of handing it to other processes is done in the driver's.
-SMALL_BYTES = 1 << 20
+SMALL_BYTES = 4 << 20
 NEVER_HERE = os.environ.get("SKEWLESS_SMALL") == "apart"  # for tests
 ARROW_ROWS_WANTED = "20000"  # fewer, larger hand-overs between Spark and Python
+
+
+def done_here(work: Callable[[], Made]) -> Made | None:
+    """What comes of something small, done in this process; None if another query is at that, since
+    Python does one thing at a time."""
+    if not _at_work_here.acquire(blocking=False):
+        return None
+    try:
+        return work()
+    finally:
+        _at_work_here.release()
 
 
 def taken_in(
@@ -131,7 +145,9 @@ class SparkExecutor(Executor[DataFrame]):
         packets = any(reading.ingest.buckets for reading in self.readings.values())
         size = sum(file.size for some in files.values() for file in some)
         if size <= SMALL_BYTES and not packets and not NEVER_HERE:
-            return self._arrivals_of(task)
+            here = done_here(lambda: self._arrivals_of(task))
+            if here is not None:
+                return here
         numbers = self.session.range(0, len(task.shares), 1, len(task.shares))
         schema = PACKET_SCHEMA if packets else JSON_SCHEMA
         frame = numbers.mapInArrow(read_function(task, packets=packets), schema)
@@ -144,14 +160,18 @@ class SparkExecutor(Executor[DataFrame]):
 
     def reports(self, task: StepTask) -> list[InstanceReport]:
         if _is_small(task):
-            return [task.report_of(n) for n in range(task.step.instances)]
+            here = done_here(lambda: [task.report_of(n) for n in range(task.step.instances)])
+            if here is not None:
+                return here
         frame = self._per_instance(task, report_function(task), JSON_SCHEMA)
         return [InstanceReport.from_json(found) for found in _collected(frame)]
 
     def rows(self, task: StepTask, node: Node) -> DataFrame:
         if _is_small(task):
-            rows = [b for n in range(task.step.instances) for b in task.rows_of(n)]
-            return self._frame(rows, node)
+            numbers = range(task.step.instances)
+            here = done_here(lambda: [batch for n in numbers for batch in task.rows_of(n)])
+            if here is not None:
+                return self._frame(here, node)
         return self._per_instance(task, rows_function(task), self.schemas[node.name])
 
     def _frame(self, rows: Sequence[pa.RecordBatch], node: Node) -> DataFrame:
@@ -166,7 +186,9 @@ class SparkExecutor(Executor[DataFrame]):
         packets = ingest.buckets > 0
         taking = Taking(feed.columns, feed.shapes or ())
         if _is_small(task) and not packets and (feed.shapes is not None or not feed.shape):
-            return list(_passed_on(task, ingest, taking))
+            here = done_here(lambda: list(_passed_on(task, ingest, taking)))
+            if here is not None:
+                return here
         if feed.shape and feed.shapes is None:
             rows = with_steps(self.rows(task, node), feed.shape)
             frame = taken_in(rows, ingest, feed.columns, packets=packets)
