@@ -74,7 +74,8 @@ def test_store_that_is_slow_and_failing(cluster: Cluster) -> None:
 def test_second_driver_in_mid_batch(cluster: Cluster) -> None:
     """Of two drivers on one checkpoint exactly one goes on. The other names it and has done no
     harm."""
-    (story,) = stories_of(cluster, [JOIN], "second", batches=8)
+    # So many that the first is still at work when the second has started.
+    (story,) = stories_of(cluster, [JOIN], "second", batches=60)
     with running(cluster, [story], settings=ONE_WORKER) as first:
         first.wait_for_commit(0)
         assert story.pending
@@ -101,12 +102,15 @@ def test_driver_that_only_seemed_dead(cluster: Cluster) -> None:
 
 
 def exactly_one_goes_on(runs: list[Run]) -> Run:
-    """Whichever it is; the other's error names it."""
+    """Whichever it is; the other's error names it. One that was silent for long may find that
+    Spark's own log has gone on without it, before it comes to ours."""
     with ThreadPoolExecutor() as pool:
         told = list(pool.map(Run.wait, runs))
     assert sorted(map(len, told)) == [0, 1], told
     winner = runs[1] if told[0] else runs[0]
     ((error,),) = [failed.values() for failed in told if failed]
+    if "Concurrent update to the log" in error:
+        return winner
     assert "CheckpointInUseError" in error, error
     assert f"process {winner.driver.process.pid}" in error, error
     return winner
