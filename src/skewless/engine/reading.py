@@ -33,10 +33,12 @@ class FileReading:
 
     def __call__(self, parts: Sequence[Split], number: int) -> Iterator[Arrival | Packet]:
         folder = self.ingest.folder
+        first = self.shapes[0].condition if self.shapes else None
+        condition = None if first is None else first.root
         rows = (
             shaped(batch, self.shapes)
             for part in parts
-            for batch in self.format.read(part, folder, self.columns)
+            for batch in self.format.read(part, folder, self.columns, condition)
         )
         return self.ingest(rows, number)
 

@@ -26,6 +26,7 @@ from skewless.files.converting import (
     text_of,
 )
 from skewless.files.options import Options
+from skewless.files.pruning import Range, Wanted, is_whole, whole
 from skewless.files.splits import Split
 
 if TYPE_CHECKING:
@@ -48,18 +49,22 @@ def read(
     split: Split,
     source: pa.NativeFile,
     fields: Sequence[pa.Field],
+    wanted_of: Wanted,
     options: Options,
     *,
     case_sensitive: bool,
     far: bool,
 ) -> Iterator[pa.RecordBatch]:
-    """The columns of a split that are in its file under these names; nulls for what is not."""
+    """The columns of a split that are in its file under these names; nulls for what is not. Row
+    groups of which nothing is wanted are left out."""
     file = pq.ParquetFile(source, coerce_int96_timestamp_unit="us", pre_buffer=far)
     groups = [g for g in range(file.metadata.num_row_groups) if _is_in(split, file, g)]
     if not groups:
         return
     rules = Rules(_leaf, case_sensitive)
     places = [rules.position(field.name, file.schema_arrow.names, split.path) for field in fields]
+    if wanted_of.condition is not None:
+        groups = [g for g in groups if wanted_of(_ranges(file, g, places, fields))]
     converts = {
         at: _converter(split.path, file, at, field, rules, options)
         for at, field in zip(places, fields, strict=True)
@@ -81,6 +86,25 @@ def _is_in(split: Split, file: pq.ParquetFile, group: int) -> bool:
     middle = begin + sum(column.total_compressed_size for column in columns) // 2
     last = split.end >= split.size
     return split.begin <= middle < split.end or (last and middle >= split.end)
+
+
+def _ranges(
+    file: pq.ParquetFile, group: int, places: Sequence[int | None], fields: Sequence[pa.Field]
+) -> dict[int, Range]:
+    """The least and greatest values of columns in a row group, where the file tells them and they
+    are read as they are."""
+    found: dict[int, Range] = {}
+    for number, (at, field) in enumerate(zip(places, fields, strict=True)):
+        if at is None or file.schema_arrow.field(at).type != field.type or not is_whole(field.type):
+            continue
+        [leaf] = _leaves(file.schema_arrow, [at])
+        told = file.metadata.row_group(group).column(leaf).statistics
+        if told is None or not told.has_min_max:
+            continue
+        ends = [whole(pa.scalar(end, field.type)) for end in (told.min, told.max)]
+        if ends[0] is not None and ends[1] is not None:
+            found[number] = ends[0], ends[1]
+    return found
 
 
 def _begin(column: pq.ColumnChunkMetaData) -> int:

@@ -8,11 +8,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from skewless.errors import ArgumentError, ColumnError, DataError
+from skewless.expressions import Expression
 from skewless.files import partitions
 from skewless.files.converting import UnfaithfulError, assembled
 from skewless.files.lines import packing_of
 from skewless.files.opening import is_far, opened
 from skewless.files.options import Options
+from skewless.files.pruning import Wanted
 from skewless.files.splits import Split
 from skewless.state.files import Folder
 
@@ -52,13 +54,18 @@ class FileFormat:
     jvm_time_zone: str = ""
 
     def read(
-        self, split: Split, folder: Folder, columns: Sequence[int]
+        self,
+        split: Split,
+        folder: Folder,
+        columns: Sequence[int],
+        condition: Expression | None = None,
     ) -> Iterator[pa.RecordBatch]:
         """The rows of a split: the columns by number, in the schema's types exactly. `folder` has
-        the settings of the store."""
+        the settings of the store. Rows that do not fulfil a condition, over the columns as they are
+        given here, may be left out."""
         options = Options(self.options)
         try:
-            yield from self._rows(split, folder, columns, options)
+            yield from self._rows(split, folder, columns, condition, options)
         except FileNotFoundError as error:
             if not options.flag("ignoreMissingFiles"):
                 raise DataError(f"{split.path} is gone: {error}") from error
@@ -68,7 +75,12 @@ class FileFormat:
             raise DataError(f"{split.path} cannot be read as {self.name}: {error}") from error
 
     def _rows(
-        self, split: Split, folder: Folder, columns: Sequence[int], options: Options
+        self,
+        split: Split,
+        folder: Folder,
+        columns: Sequence[int],
+        condition: Expression | None,
+        options: Options,
     ) -> Iterator[pa.RecordBatch]:
         """Folders stand over columns of the file that have the same name."""
         base = options.get("basePath", self.base)
@@ -76,13 +88,16 @@ class FileFormat:
             split.path, base, list(self.schema), self.time_zone, case_sensitive=self.case_sensitive
         )
         inside = [i for i in columns if i not in fixed]
+        wanted = Wanted.of(condition, columns, fixed)
+        if not wanted():
+            return
         stored = [i for i in range(len(self.schema)) if i not in fixed]
         with opened(split.path, split.size, folder) as source:
             if not split.is_whole and source.size() != split.size:
                 raise UnfaithfulError(
                     f"{split.path} has {source.size()} bytes and had {split.size} when it was found"
                 )
-            for batch in self._stored(split, source, inside, stored, options):
+            for batch in self._stored(split, source, inside, stored, wanted, options):
                 if batch.num_rows:
                     is_whole = len(inside) == len(columns)
                     yield batch if is_whole else self._with(batch, columns, fixed)
@@ -93,6 +108,7 @@ class FileFormat:
         source: pa.NativeFile,
         columns: Sequence[int],
         stored: Sequence[int],
+        wanted: Wanted,
         options: Options,
     ) -> Iterator[pa.RecordBatch]:
         """Of the columns that files hold, those that are asked for. Formats are loaded when they
@@ -115,8 +131,9 @@ class FileFormat:
             return orc_reading.read(split, source, fields, case_sensitive=exact, zone=zone)
         from skewless.files import parquet_reading
 
-        far = is_far(split.path)
-        return parquet_reading.read(split, source, fields, options, case_sensitive=exact, far=far)
+        return parquet_reading.read(
+            split, source, fields, wanted, options, case_sensitive=exact, far=is_far(split.path)
+        )
 
     def _with(
         self, batch: pa.RecordBatch, columns: Sequence[int], fixed: dict[int, pa.Scalar]
