@@ -142,6 +142,7 @@ class StepTask:
     start: Start = Start()
     output: FileOutput | None = None
     is_small: bool = False  # it takes less time than handing it to other processes
+    is_tiny: bool = False  # and gives few rows
 
     @property
     def root(self) -> str:

@@ -276,6 +276,7 @@ class Query:
             self._hides_keys,
             self._start,
             is_small=self.sizes[node.name].is_small and not is_far(self.folder),
+            is_tiny=self.sizes[node.name].is_tiny and not is_far(self.folder),
         )
 
     def reports(self, task: StepTask) -> list[InstanceReport | None]:

@@ -22,6 +22,8 @@ TASK_MS = 25.0
 # tasks takes about as long before and after them.
 SMALL_MS = 60.0
 SMALL_ROWS = 1 << 17
+# The same where rows then have to be handed to Spark, which takes longer in one piece.
+TINY_ROWS = 1 << 14
 # While nothing was measured. Rows with hundreds of partners each take 25 ms at 4,000 of them.
 ROWS_UNMEASURED = 4_000
 # What happens now and then whatever arrives, such as windows that close, is not the price of a row.
@@ -33,13 +35,14 @@ PATIENCE = 8  # batches that must have needed less: places of rows are learned a
 class Sizing:
     """The number of instances of one operator, from batch to batch. `why` says it in words, and
     `changed` whether it is another than in the batch before. `is_small` says whether all of a batch
-    is less work than one task is worth."""
+    is less work than one task is worth, `is_tiny` whether it also has few rows."""
 
     now: int | None = None
     why: str = ""
     row_ms: float | None = None
     changed: bool = False
     is_small: bool = False
+    is_tiny: bool = False
     _lower: list[int] = field(default_factory=list)
 
     def choose(self, operator: Operator, batch: Batch, cores: int | None) -> int:
@@ -75,9 +78,11 @@ class Sizing:
             self.is_small = work_ms <= SMALL_MS and rows <= SMALL_ROWS
             needed = 1 if self.is_small else int(work_ms // TASK_MS) + 1
             why = f"{rows:,} rows, about {work_ms:,.0f} ms"
+        self.is_tiny = rows <= TINY_ROWS
         portions = choose_compactions(batch.state.segments, 1)
         rewritten = max((portion.rows for portion in portions), default=0)
         self.is_small &= rewritten <= SMALL_ROWS
+        self.is_tiny &= self.is_small
         if rewritten // PIECE_ROWS_MIN > needed:
             return rewritten // PIECE_ROWS_MIN, f"{rewritten:,} stored rows to rewrite"
         return max(needed, 1), why
