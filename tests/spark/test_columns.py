@@ -55,6 +55,7 @@ def all_of(kit: QueryKit, streams: list[FileStream]) -> Any:
     return kit.expected(streams)
 
 
+@pytest.mark.quick(4)
 @pytest.mark.parametrize("kit", [JOIN, JOIN_AGGREGATE, FOUR_STREAMS], ids=lambda kit: kit.name)
 def test_files_read_as_columns(
     spark: SparkSession, tmp_path: Path, kit: QueryKit, where: str
@@ -123,6 +124,7 @@ SHAPES: dict[str, tuple[Steps, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.quick(3)
 @pytest.mark.parametrize("name", SHAPES)
 def test_what_is_done_to_rows_before(spark: SparkSession, tmp_path: Path, name: str) -> None:
     steps, asks = SHAPES[name]
@@ -187,7 +189,8 @@ def test_large_files_are_divided(spark: SparkSession, tmp_path: Path) -> None:
     del right
 
 
-@pytest.mark.parametrize("name", ["orc", "csv", "json"])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("name", ["csv", "orc", "json"])
 def test_other_formats(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """In folders that tell a column, as Spark wrote them."""
     left, right = keyed_pair(tmp_path)
@@ -235,7 +238,8 @@ def test_results_are_written_by_the_instances(
     assert {_maker(tmp_path / "out" / file)[:11] for file in files} == {"parquet-cpp"}
 
 
-@pytest.mark.parametrize("name", ["parquet", "json"])
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("name", ["json", "parquet"])
 def test_files_of_few_rows(spark: SparkSession, tmp_path: Path, name: str) -> None:
     left, right = (s.read(spark) for s in keyed_pair(tmp_path))
     writer = keyed_join(left, right, instances=1).writeStream.format(name)
@@ -258,6 +262,7 @@ def _maker(file: Path) -> str:
     return str(pq.ParquetFile(file).metadata.created_by)
 
 
+@pytest.mark.quick(1)
 @pytest.mark.parametrize(
     ("options", "said"),
     [({"parquet.block.size": "1048576"}, "parquet.block.size"), ({"compression": "lzo"}, "lzo")],
