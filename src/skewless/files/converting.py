@@ -9,10 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.errors import DataError
+
+INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
+UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "Etc/UCT", "UCT"})
+# The first day of today's calendar: before it, other libraries count otherwise.
+OLD_DAYS = int(np.datetime64("1582-10-15").astype("datetime64[D]").astype(np.int64))
+HINT = "`spark.readStream` reads such files."
 
 Convert = Callable[[pa.Array], pa.Array]
 Leaf = Callable[[pa.DataType, pa.DataType], Convert | None]

@@ -16,13 +16,12 @@ import pyarrow as pa
 from skewless.arrays.types import frozen
 from skewless.errors import ArgumentError, ColumnError
 from skewless.files import tokens
-from skewless.files.converting import UnfaithfulError, assembled
+from skewless.files.converting import HINT, UnfaithfulError, assembled
 from skewless.files.lines import blocks
 from skewless.files.options import Options
 from skewless.files.splits import Split
 from skewless.files.texts import (
     CORRUPT,
-    HINT,
     MODES,
     TYPES,
     Values,

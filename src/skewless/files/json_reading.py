@@ -18,11 +18,11 @@ import pyarrow.json as pj
 from skewless.arrays.types import frozen
 from skewless.errors import ArgumentError, ColumnError
 from skewless.files import json_lines, tokens
-from skewless.files.converting import Convert, Rules, UnfaithfulError, assembled, same
+from skewless.files.converting import HINT, Convert, Rules, UnfaithfulError, assembled, same
 from skewless.files.lines import blocks
 from skewless.files.options import Options
 from skewless.files.splits import Split
-from skewless.files.texts import CORRUPT, HINT, MODES, TYPES, Values, Words, check_encoding
+from skewless.files.texts import CORRUPT, MODES, TYPES, Values, Words, check_encoding
 
 _WHOLE_ZERO = re.compile(rb"-0[\s,}\]]")
 NOTHING = pa.field("\0", pa.bool_())  # a column that no object has

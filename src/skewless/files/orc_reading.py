@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.orc as po
 
 from skewless.files.converting import (
+    HINT,
+    INSTANT,
+    LOCAL,
+    OLD_DAYS,
+    UTC_NAMES,
     Convert,
     Leaf,
     Rules,
@@ -25,11 +29,7 @@ from skewless.files.converting import (
 )
 from skewless.files.splits import Split
 
-INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
-UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "Etc/UCT", "UCT"})
 DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-OLD_DAYS = int(np.datetime64("1582-10-15").astype("datetime64[D]").astype(np.int64))
-HINT = "`spark.readStream` reads such files."
 
 
 def read(

@@ -16,6 +16,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from skewless.files.converting import (
+    HINT,
+    INSTANT,
+    LOCAL,
+    OLD_DAYS,
     Convert,
     Rules,
     UnfaithfulError,
@@ -35,13 +39,11 @@ if TYPE_CHECKING:
 BATCH_ROWS = 1 << 17
 SIGNED = (pa.int8(), pa.int16(), pa.int32())
 SMALL = (*SIGNED, pa.uint8(), pa.uint16())
-INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
 
 VERSION = b"org.apache.spark.version"
 LEGACY = {"datetime": b"org.apache.spark.legacyDateTime", "int96": b"org.apache.spark.legacyINT96"}
 SINCE = {"datetime": (3, 0), "int96": (3, 1)}  # versions that write today's calendar
-# Before these, calendars or clocks differ: the reform of 1582, and local times before zones were.
-OLD_DAYS = int(np.datetime64("1582-10-15").astype("datetime64[D]").astype(np.int64))
+# Before it, clocks differ: local times before there were zones.
 OLD_US = int(np.datetime64("1900-01-02", "us").astype(np.int64))
 
 
@@ -193,7 +195,7 @@ def _none_old(array: pa.Array, where: str) -> pa.Array:
     if least is not None and least < limit:
         raise UnfaithfulError(
             f"{where} has values before {1582 if limit == OLD_DAYS else 1900} that were written "
-            "in another calendar. `spark.readStream` reads such files."
+            f"in another calendar. {HINT}"
         )
     return array
 

@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from skewless.arrays.columns import put_together
 from skewless.expressions.casting import boolean_to_string, date_to_string, timestamp_to_string
 from skewless.expressions.zones import UTC, Zone
+from skewless.files.partitions import NO_VALUE
 
-NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # of null, and of "", which has no folder of its own
 DECIMAL_SCALE_MAX = 6  # Java writes smaller fractions with an exponent, or not, as ANSI mode wants
+# Put together before they are divided: that costs about as much for many rows as for few.
 GATHER_ROWS = 1 << 18
 GATHER_BYTES = 32 << 20
 _ESCAPED = re.compile("[\x01-\x1f\"#%'*/:=?\\[\\\\\\]^{\x7f]")
@@ -56,6 +58,11 @@ class Partitioning:
     columns: tuple[str, ...]
     zone: Zone = UTC
 
+    def split_all(self, batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
+        """The same of many batches, a few at a time."""
+        for rows in put_together(batches, GATHER_ROWS, GATHER_BYTES):
+            yield from self.split(rows)
+
     def split(self, rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         """The rows of each folder in the order in which they came, without the columns that its
         name tells. A folder may come twice: null and "" share one."""
@@ -82,22 +89,6 @@ class Partitioning:
             )
         ]
         return ["/".join(level) for level in zip(*levels, strict=True)]
-
-
-def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in fewer batches, none of them empty: what a batch is divided into costs about
-    as much for many rows as for few."""
-    held: list[pa.RecordBatch] = []
-    rows = size = 0
-    for batch in batches:
-        if batch.num_rows:
-            held.append(batch)
-            rows, size = rows + batch.num_rows, size + batch.nbytes
-        if rows >= GATHER_ROWS or size >= GATHER_BYTES:
-            yield pa.concat_batches(held)
-            held, rows, size = [], 0, 0
-    if held:
-        yield pa.concat_batches(held)
 
 
 def key_texts(values: pa.Array, zone: Zone) -> list[str | None]:

@@ -12,7 +12,7 @@ import pyarrow as pa
 from skewless.files.converting import UnfaithfulError
 from skewless.state.files import qualify
 
-NONE = "__HIVE_DEFAULT_PARTITION__"
+NO_VALUE = "__HIVE_DEFAULT_PARTITION__"  # of null, and of "", which has no folder of its own
 _GLOB = re.compile(r"[{}\[\]*?\\]")
 _ESCAPED = re.compile(r"%([0-9A-Fa-f]{2})")
 _WHOLE = re.compile(r"[+-]?[0-9]+")
@@ -76,7 +76,7 @@ def _named(
 
 def _value(text: str, field: pa.Field, time_zone: str, path: str) -> pa.Scalar:
     type = field.type
-    if text == NONE:
+    if text == NO_VALUE:
         return pa.scalar(None, type)
     try:
         found = _parsed(text, type, time_zone)

@@ -15,16 +15,13 @@ import pyarrow.compute as pc
 
 from skewless.errors import ArgumentError
 from skewless.files import tokens
-from skewless.files.converting import UnfaithfulError
+from skewless.files.converting import HINT, INSTANT, LOCAL, UTC_NAMES, UnfaithfulError
 from skewless.files.options import Options
 
 Flags = npt.NDArray[np.bool_]
 
-UTC_NAMES = frozenset({"UTC", "Etc/UTC", "GMT", "Etc/GMT", "Z", "Zulu", "Etc/UCT", "UCT"})
 MODES = ("PERMISSIVE", "DROPMALFORMED", "FAILFAST")
 CORRUPT = "_corrupt_record"
-HINT = "`spark.readStream` reads such files."
-INSTANT, LOCAL = pa.timestamp("us", "UTC"), pa.timestamp("us")
 INTEGERS = {pa.int8(): 8, pa.int16(): 16, pa.int32(): 32, pa.int64(): 64}
 TYPES = (
     *INTEGERS, pa.float32(), pa.float64(), pa.bool_(), pa.string(), pa.date32(), INSTANT, LOCAL,

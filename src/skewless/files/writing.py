@@ -18,7 +18,7 @@ import pyarrow as pa
 from skewless.errors import ArgumentError
 from skewless.expressions.zones import UTC, Zone
 from skewless.files import json_writing, parquet_writing
-from skewless.files.partitioning import Partitioning, gathered, unsupported_key
+from skewless.files.partitioning import Partitioning, unsupported_key
 from skewless.files.parts import Parts, WrittenFile
 from skewless.state.files import Folder
 
@@ -126,8 +126,7 @@ class FileWriting:
     def _split(self, rows: Iterable[pa.RecordBatch]) -> Iterator[tuple[str, pa.RecordBatch]]:
         if self.partition_by:
             partitioning = Partitioning(self.partition_by, self.known_zone or UTC)
-            for batch in gathered(rows):
-                yield from partitioning.split(batch)
+            yield from partitioning.split_all(rows)
         else:
             yield from (("", batch) for batch in rows if batch.num_rows)
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.arrays import keys
-from skewless.arrays.columns import Columns, gathered
+from skewless.arrays.columns import Columns, put_together
 from skewless.arrays.counting import longest_runs
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, Ints, SideSpec, UInts, frozen
@@ -35,11 +35,7 @@ HEAVY_SHARE_MIN = 0.001
 
 def in_pieces(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of a task, as many at a time as its memory is to hold, and a segment."""
-    some = (batch for batch in batches if batch.num_rows)
-    for waiting in gathered(some, bytes_of=lambda batch: batch.nbytes, most=TAKEN_BYTES):
-        together = pa.concat_batches(waiting)
-        waiting.clear()  # it would stay in memory twice
-        yield together
+    return put_together(batches, most=TAKEN_BYTES)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from skewless.engine.pipeline import IngestTask
@@ -23,7 +22,7 @@ from skewless.expressions import Shape
 from skewless.expressions.shape import lean
 from skewless.files.reading import FileFormat
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import class_of, id_of, items
+from skewless.spark.plans import arrow_schema, class_of, id_of, items, time_zone_of
 from skewless.spark.shapes import shapes_of_frame
 
 MARK = "skewless.columns"  # the option by which a source is known that may be read so
@@ -97,10 +96,10 @@ def file_stream(frame: DataFrame) -> FileStream | None:
         tuple(id_of(attribute) for attribute in items(leaf.output())),
         FileFormat(
             name,
-            to_arrow_schema(schema, timezone="UTC"),
+            arrow_schema(schema),
             _meant(session, name, {k: v for k, v in options.items() if k not in (MARK, "path")}),
             options["path"],
-            session.conf.get("spark.sql.session.timeZone") or "UTC",
+            time_zone_of(session),
             session.conf.get("spark.sql.caseSensitive", "false") == "true",
             str(jvm.java.util.TimeZone.getDefault().getID()),
         ),

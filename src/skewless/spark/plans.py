@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 
@@ -16,6 +18,22 @@ def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
     """No rows with some columns: something to try steps on."""
     nothing: list[Any] = []
     return session.createDataFrame(nothing, schema)
+
+
+def unknown_frame(session: SparkSession, schema: StructType) -> DataFrame:
+    """Rows of which the optimizer knows nothing. Not from a list: of an empty one it knows that
+    nothing comes out."""
+    return session.createDataFrame(session.sparkContext.emptyRDD(), schema)
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The columns as segments have them: times are in UTC, whatever the session's zone."""
+    return to_arrow_schema(schema, timezone="UTC")
+
+
+def time_zone_of(session: SparkSession) -> str:
+    """That in which the session reads and writes times."""
+    return session.conf.get("spark.sql.session.timeZone") or "UTC"
 
 
 def reason(error: Exception) -> str:
@@ -35,6 +53,16 @@ def quoted(name: str) -> str:
 def items(seq: Any) -> list[Any]:
     """What is in a sequence of Scala's."""
     return [seq.apply(i) for i in range(seq.length())]
+
+
+def chain_of(plan: Any) -> list[Any] | None:
+    """The nodes of a plan from its root to its leaf; None if it has several."""
+    chain = [plan]
+    while below := items(chain[-1].children()):
+        if len(below) > 1:
+            return None
+        chain += below
+    return chain
 
 
 def class_of(node: Any) -> str:

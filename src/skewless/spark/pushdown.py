@@ -20,7 +20,16 @@ from skewless.expressions import Condition
 from skewless.expressions.logic import all_of
 from skewless.spark.catalyst import Untranslatable, of_tree
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import class_of, conjuncts, depends_on_now, id_of, items, quoted
+from skewless.spark.plans import (
+    chain_of,
+    class_of,
+    conjuncts,
+    depends_on_now,
+    id_of,
+    items,
+    quoted,
+    unknown_frame,
+)
 from skewless.spark.steps import Step, Steps, with_steps
 
 if TYPE_CHECKING:
@@ -85,8 +94,7 @@ def needs(
     session: SparkSession, emitted: StructType, steps: Steps, wanted: Sequence[str] | None = None
 ) -> Needs:
     """What steps need of rows with these columns to give the wanted ones."""
-    # Not from a list: of an empty one the optimizer knows that nothing comes out.
-    nothing = session.createDataFrame(session.sparkContext.emptyRDD(), emitted)
+    nothing = unknown_frame(session, emitted)
     shaped = with_steps(nothing, steps)
     if wanted is not None:
         shaped = shaped.select(*(F.col(quoted(name)) for name in wanted))
@@ -95,11 +103,9 @@ def needs(
 
 def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
     plan = shaped._jdf.queryExecution().optimizedPlan()
-    chain = [plan]
-    while below := items(chain[-1].children()):
-        if len(below) > 1:
-            return Needs(tuple(range(len(rows.columns))))
-        chain += below
+    chain = chain_of(plan)
+    if chain is None:
+        return Needs(tuple(range(len(rows.columns))))
     *above, leaf = chain
     place = {id_of(attribute): i for i, attribute in enumerate(items(leaf.output()))}
     used = _ids(plan.output()) | {i for node in above for i in _ids(node.references().toSeq())}

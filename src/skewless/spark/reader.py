@@ -6,13 +6,12 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from skewless.errors import ArgumentError
 from skewless.files.reading import FORMATS, check
 from skewless.spark.file_streams import MARK
-from skewless.spark.plans import reason
+from skewless.spark.plans import arrow_schema, reason
 
 INFERENCE = "spark.sql.streaming.schemaInference"
 
@@ -99,7 +98,7 @@ class FileStreamReader:
             raise ArgumentError("path", path, "the folder that the files come to")
         reader = self._spark.readStream.format(name).options(**given, **{MARK: "true"})
         if self._schema is not None:
-            check(name, given.items(), to_arrow_schema(self._schema, timezone="UTC"))
+            check(name, given.items(), arrow_schema(self._schema))
             return reader.schema(self._schema).load(path)
         if self._spark.conf.get(INFERENCE, "false") != "true":
             accepted = (
@@ -108,7 +107,7 @@ class FileStreamReader:
             )
             raise ArgumentError("schema", None, accepted)
         frame = reader.load(path)
-        check(name, given.items(), to_arrow_schema(frame.schema, timezone="UTC"))
+        check(name, given.items(), arrow_schema(frame.schema))
         return frame
 
     def parquet(self, path: str, **options: Any) -> DataFrame:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
 from skewless.expressions import Condition, Expression, Shape
@@ -17,7 +16,15 @@ from skewless.spark.catalyst import Untranslatable
 from skewless.spark.catalyst.nodes import Node
 from skewless.spark.catalyst.translation import Translator
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import class_of, depends_on_now, id_of, items
+from skewless.spark.plans import (
+    arrow_schema,
+    chain_of,
+    class_of,
+    depends_on_now,
+    id_of,
+    items,
+    unknown_frame,
+)
 from skewless.spark.steps import Steps, with_steps
 
 # What gives the rows that it gets. A watermark is Spark's own; ours is another.
@@ -30,9 +37,7 @@ def shapes_of_steps(session: SparkSession, rows: StructType, steps: Steps) -> li
         return []
     if is_remote(session):
         return None  # Spark Connect does not show its plans
-    # Not from a list: of an empty one the optimizer knows that nothing comes out.
-    nothing = session.createDataFrame(session.sparkContext.emptyRDD(), rows)
-    frame = with_steps(nothing, steps)
+    frame = with_steps(unknown_frame(session, rows), steps)
     if depends_on_now(frame):
         return None  # the optimizer has made a constant of it, which must not stay
     found = shapes_above_leaf(session, frame._jdf.queryExecution().optimizedPlan())
@@ -49,11 +54,9 @@ def shapes_of_frame(frame: DataFrame) -> tuple[Any, list[Shape]] | None:
 
 def shapes_above_leaf(session: SparkSession, plan: Any) -> tuple[Any, list[Shape]] | None:
     """The leaf of a plan, and the shapes that its other nodes are, the lowest first."""
-    chain = [plan]
-    while below := items(chain[-1].children()):
-        if len(below) > 1:
-            return None
-        chain += below
+    chain = chain_of(plan)
+    if chain is None:
+        return None
     shapes = []
     for node in reversed(chain[:-1]):
         if class_of(node) in PASSING:
@@ -98,4 +101,4 @@ def _fields(plan: Any) -> list[StructField]:
 
 
 def _arrow(fields: Sequence[StructField]) -> pa.Schema:
-    return to_arrow_schema(StructType(list(fields)), timezone="UTC")
+    return arrow_schema(StructType(list(fields)))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from skewless.engine import executor as engine
@@ -21,6 +20,7 @@ from skewless.engine.output import FileTarget
 from skewless.files.writing import SETTINGS, FileWriting, unsupported
 from skewless.spark.catalyst.zones import zone_of
 from skewless.spark.interpreter import is_remote
+from skewless.spark.plans import arrow_schema, time_zone_of
 from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import Steps, with_steps
 from skewless.state.epochs import Ownership
@@ -76,13 +76,13 @@ class FileSink:
             return None
         writing = FileWriting(
             self._format.lower(),
-            to_arrow_schema(schema, timezone="UTC"),
+            arrow_schema(schema),
             schema.json(),
             session.version,
             tuple(self._partition_by),
             tuple((key, str(value)) for key, value in self._options.items()),
             tuple((key, value) for key in SETTINGS if (value := session.conf.get(key, None))),
-            None if is_remote(session) else zone_of(session, _time_zone(session)),
+            None if is_remote(session) else zone_of(session, time_zone_of(session)),
         )
         if (why := unsupported(writing)) is not None:
             log.info("Spark writes the %s files: %s", self._format, why)
@@ -101,10 +101,6 @@ class FileSink:
             for name in folder.list(staged)
             if is_shown(name)  # what tasks left that Spark's own job commit did not show is not
         ]
-
-
-def _time_zone(session: SparkSession) -> str:
-    return session.conf.get("spark.sql.session.timeZone") or "UTC"
 
 
 class SourceSink:
