@@ -4,10 +4,10 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java venv demo test test-slow test-long test-cluster lint format bench papers clean
+.PHONY: help setup java venv demo test test-slow test-long test-cluster test-versions lint format bench papers clean
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: java venv ## see to Java 17, and make .venv with everything in it
 
@@ -31,6 +31,9 @@ test-long: setup ## the same on all examples of every property; over night
 
 test-cluster: setup ## run the tests on Spark workers and an S3 store in network namespaces; as root
 	@$(PYTHON) -m pytest -m cluster -n 0
+
+test-versions: java ## run the essential tests on other versions of Python and PySpark
+	@python3 scripts/test_versions.py
 
 lint: venv ## check format, style and types
 	@$(PYTHON) -m ruff format --check

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -70,12 +70,17 @@ def is_alive(process: psutil.Process) -> bool:
 
 def wait_for(sign: Path, process: psutil.Popen) -> None:
     """Wait until a file appears. A child that ends before has failed."""
+    log = next(up / "child.log" for up in sign.parents if (up / "child.log").exists())
+    wait_until(sign.exists, process, log, f"no sign of {sign.name}")
+
+
+def wait_until(
+    came: Callable[[], bool], process: psutil.Popen, log: Path, what: str = "it did not come up"
+) -> None:
+    """Wait for something that a child does. One that ends before has failed."""
     deadline = time.monotonic() + PATIENCE_S
-    while not sign.exists():
-        has_ended = process.poll() is not None and not sign.exists()
+    while not came():
+        has_ended = process.poll() is not None and not came()
         if has_ended or time.monotonic() > deadline:
-            log = next(up / "child.log" for up in sign.parents if (up / "child.log").exists())
-            raise AssertionError(
-                f"no sign of {sign.name}; the child said:\n{log.read_text()[-4000:]}"
-            )
+            raise AssertionError(f"{what}; the child said:\n{log.read_text()[-4000:]}")
         time.sleep(0.02)

@@ -1,7 +1,9 @@
-"""The Python that Spark starts its workers with: one without the package is refused at once."""
+"""The Python that Spark starts its workers with: the driver's, if nobody chose one; one that was
+chosen and lacks the package is refused at once."""
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -66,6 +68,21 @@ def test_a_missing_interpreter_is_refused(
     monkeypatch.setattr(spark.sparkContext, "pythonExec", str(tmp_path / "nothing"))
     with pytest.raises(ArgumentError, match="PYSPARK_PYTHON"):
         joined(a_table(spark)).dataframe()
+
+
+def test_an_environment_need_not_be_activated(
+    spark: SparkSession, bare_python: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "bin").mkdir()
+    Path(bare_python).rename(tmp_path / "bin" / "python3")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
+    monkeypatch.setenv("PYSPARK_PYTHON", "python3")
+    with pytest.raises(ArgumentError, match="PYSPARK_PYTHON"):  # it was chosen
+        joined(a_table(spark)).dataframe()
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    assert joined(a_table(spark)).dataframe().collect() == []
+    assert spark.sparkContext.pythonExec == sys.executable
 
 
 @pytest.mark.slow

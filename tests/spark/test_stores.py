@@ -52,6 +52,16 @@ def test_options_come_before_the_session(conf: SparkSession) -> None:
     assert folder.settings.get("fs.s3a.access.key") == "mine"
 
 
+@pytest.mark.parametrize("location", ["out", "./out", "../out", "~/out"])
+def test_a_server_opens_no_relative_path(location: str) -> None:
+    """Under Spark Connect; half of the state would lie at the client."""
+    with pytest.raises(ArgumentError, match="whose working folder is another") as caught:
+        Stores({}.get, elsewhere=True).state_folder(location)
+    assert caught.value.argument == "checkpointLocation"
+    assert Stores({}.get, elsewhere=True).locate("path", "/out") == "/out"
+    assert Stores({}.get, elsewhere=True).locate("path", "file:/out") == "/out"
+
+
 def test_the_default_file_system_holds_for_paths(conf: SparkSession) -> None:
     assert Stores.of(conf).locate("path", "/out") == "/out"
     conf.conf.set("fs.defaultFS", "s3a://box")

@@ -138,7 +138,7 @@ class JoinSpec:
     def where(self, condition: Condition) -> JoinSpec:
         """The same join with a condition over the columns of the result, which is a condition on
         its pairs: every row is one."""
-        assert self.how is INNER, self.how.name
+        assert self.how == INNER, self.how.name
         assert all(c.type is None for c in self.output), self.output
         asked = PairCondition(condition, tuple((c.side, c.index) for c in self.output))
         return replace(self, filter=asked)
@@ -200,7 +200,7 @@ class JoinSpec:
             return "none" if side.time is None else str(side.schema.field(side.time).name)
 
         facts = {"kind": "two-way join"}
-        if self.how is not INNER:
+        if self.how != INNER:
             facts["how"] = self.how.name
         if self.condition is not None:
             facts["condition"] = self.condition.condition.sql

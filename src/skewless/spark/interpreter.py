@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,9 @@ from pyspark.sql import SparkSession
 
 from skewless.errors import ArgumentError
 
+CHOICE = "PYSPARK_PYTHON"
+UNTOLD = "python3"  # what Spark takes where that is not set
+
 
 def is_remote(session: SparkSession) -> bool:
     """Whether all work is done by a server (Spark Connect), and this process only asks for it."""
@@ -18,9 +22,11 @@ def is_remote(session: SparkSession) -> bool:
 
 
 def check_workers(session: SparkSession) -> None:
-    """Refuse a local session whose workers would fail one by one: Spark starts them with the
-    `python3` of the PATH, which is another one where an environment is used without activating it.
-    On a cluster, or if packages are sent along with the job, only the workers can tell."""
+    """See to it that the workers of a local session have this package. Unless told otherwise, Spark
+    starts them with the `python3` of the PATH, which is another one where an environment is used
+    without activating it: then they get the driver's. One that was chosen, and lacks the package,
+    is refused: workers would fail one by one. On a cluster, or if packages are sent along with the
+    job, only the workers can tell."""
     if is_remote(session):
         return
     context = session.sparkContext
@@ -28,11 +34,14 @@ def check_workers(session: SparkSession) -> None:
         return
     python = shutil.which(context.pythonExec) or context.pythonExec
     if python != sys.executable and not _loads(python):
+        if context.pythonExec == UNTOLD and CHOICE not in os.environ:
+            context.pythonExec = sys.executable
+            return
         accepted = (
             f"set to a Python that has skewless, such as {sys.executable}, "
             "before the Spark session is made"
         )
-        raise ArgumentError("PYSPARK_PYTHON", python, accepted)
+        raise ArgumentError(CHOICE, python, accepted)
 
 
 @functools.cache

@@ -11,12 +11,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import DataType, StructField, StructType
 
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError
-from skewless.spark.plans import empty_frame, reason
+from skewless.spark.interpreter import is_remote
+from skewless.spark.plans import empty_frame, quoted, reason
 
 Step = tuple[str, tuple[Any, ...]]  # name of a DataFrame method, its arguments
 Steps = tuple[Step, ...]
@@ -33,13 +35,28 @@ def with_steps(rows: DataFrame, steps: Steps) -> DataFrame:
 def analysed(session: SparkSession, traced: StructType, step: Step) -> StructType:
     """The columns after a step, which Spark analyses on an empty result: a mistake shows now."""
     method, arguments = step
+    nothing = empty_frame(session, traced)
     try:
-        after = getattr(empty_frame(session, traced), method)(*arguments).schema
+        if method == "withColumn" and is_remote(session):
+            after = _with_column(nothing, *arguments).schema
+        else:
+            after = getattr(nothing, method)(*arguments).schema
     except (PySparkException, TypeError) as error:
         accepted = f"valid over the columns {', '.join(traced.names)} ({reason(error)})"
         written = ", ".join(map(str, arguments))
         raise ArgumentError(method, written, accepted) from error
     return StructType(after.fields)
+
+
+def _with_column(rows: DataFrame, name: str, column: Column) -> DataFrame:
+    """The same by `select`: under Spark Connect, `withColumn` lets go of metadata."""
+    exact = rows.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
+    replaced = {c for c in rows.columns if c == name or (not exact and c.lower() == name.lower())}
+    if not replaced:
+        return rows.select("*", column.alias(name))
+    return rows.select(
+        *(column.alias(name) if c in replaced else F.col(quoted(c)) for c in rows.columns)
+    )
 
 
 def traced(schema: StructType, times: EventTimes) -> StructType:

@@ -26,9 +26,11 @@ DEFAULT_FS = "fs.defaultFS"
 
 @dataclass(frozen=True)
 class Stores:
-    """The stores of a session. `get` is asked for settings by name."""
+    """The stores of a session. `get` is asked for settings by name. `elsewhere` is whether another
+    process opens them than the one that names them."""
 
     get: Lookup
+    elsewhere: bool = False
 
     @staticmethod
     def of(session: SparkSession, options: Mapping[str, Any] | None = None) -> Stores:
@@ -38,12 +40,19 @@ class Stores:
             for key, value in (options or {}).items()
             if is_store_option(key)
         }
-        asked = _connect_lookup(session) if is_remote(session) else _hadoop_lookup(session)
-        return Stores(lambda name: own[name] if name in own else asked(name))
+        remote = is_remote(session)
+        asked = _connect_lookup(session) if remote else _hadoop_lookup(session)
+        return Stores(lambda name: own[name] if name in own else asked(name), remote)
 
     def locate(self, argument: str, location: str) -> str:
         """A location as an absolute path or URI."""
         check_location(argument, location)
+        if self.elsewhere and not scheme_of(location) and not location.startswith("/"):
+            accepted = (
+                "a URI or an absolute path: under Spark Connect it is the server that opens it, "
+                "whose working folder is another"
+            )
+            raise ArgumentError(argument, location, accepted)
         default = ""
         if not scheme_of(location) or location.startswith("hdfs:"):
             default = self.get(DEFAULT_FS) or ""

@@ -253,7 +253,7 @@ class Joined(RowsResult[JoinSpec]):
 
     def filtered(self, condition: expressions.Condition) -> Self:
         # Of other joins' rows some have no partner: for them a filter is no condition.
-        if self.spec.how is not INNER:
+        if self.spec.how != INNER:
             return self
         return replace(self, spec=self.spec.where(condition))
 
