@@ -20,10 +20,11 @@ HIDDEN = ("_", ".")
 
 
 def arrow_schema(ddl: str) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
-    return to_arrow_schema(StructType.fromDDL(ddl), timezone="UTC")
+    from skewless.spark import plans
+
+    return plans.arrow_schema(StructType.fromDDL(ddl))
 
 
 def files_below(path: Path) -> list[FileRef]:

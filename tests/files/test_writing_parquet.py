@@ -78,12 +78,12 @@ def frame(spark: SparkSession, moments: str = "timestamp") -> DataFrame:
 
 
 def writing_of(spark: SparkSession, df: DataFrame, format: str, **more: Any) -> FileWriting:
-    from pyspark.sql.pandas.types import to_arrow_schema
+    from skewless.spark.plans import arrow_schema
 
     settings = ((name, spark.conf.get(name, None)) for name in SETTINGS)
     return FileWriting(
         format,
-        to_arrow_schema(df.schema, timezone="UTC"),
+        arrow_schema(df.schema),
         df.schema.json(),
         spark.version,
         settings=tuple((name, value) for name, value in settings if value is not None),

@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, IntegerType, StringType, StructType
 
 from skewless.errors import ArgumentError
@@ -21,6 +20,7 @@ from skewless.expressions import Expression
 from skewless.spark.catalyst import Untranslatable, translated
 from skewless.spark.catalyst.nodes import Node
 from skewless.spark.catalyst.translation import RULES, Translator
+from skewless.spark.plans import arrow_schema
 from skewless.spark.pushdown import needs
 
 from .expression_cases import CASES, REFUSED_TYPES
@@ -192,7 +192,7 @@ def test_conditions_keep_the_rows_that_where_keeps(
     names = SCHEMA.names
     table = pa.Table.from_pylist(
         [dict(zip(names, row, strict=True)) for row in ROWS],
-        to_arrow_schema(SCHEMA, timezone="UTC"),
+        arrow_schema(SCHEMA),
     )
     rows = spark.createDataFrame(table, SCHEMA)
     found = translated(spark, SCHEMA, condition)

@@ -6,12 +6,15 @@ Plans and expressions are in the JVM, and py4j shows them as they are there. Spa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from inspect import signature
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
+
+_UTC: dict[str, Any] = {"timezone": "UTC"}
 
 
 def empty_frame(session: SparkSession, schema: StructType) -> DataFrame:
@@ -27,8 +30,10 @@ def unknown_frame(session: SparkSession, schema: StructType) -> DataFrame:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The columns as segments have them: times are in UTC, whatever the session's zone."""
-    return to_arrow_schema(schema, timezone="UTC")
+    """The columns as segments have them: times are in UTC, whatever the session's zone. Spark 4.1
+    need not be told, and cannot be."""
+    can_be_told = "timezone" in signature(to_arrow_schema).parameters
+    return to_arrow_schema(schema, **(_UTC if can_be_told else {}))
 
 
 def time_zone_of(session: SparkSession) -> str:

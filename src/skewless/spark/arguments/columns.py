@@ -13,7 +13,6 @@ import pyarrow.types as pt
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
 
 from skewless.arrays.types import BandColumn, KeyColumn, SideSpec
@@ -23,7 +22,7 @@ from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.arguments import analysis
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import empty_frame, quoted
+from skewless.spark.plans import arrow_schema, empty_frame, quoted
 from skewless.spark.result import Result
 from skewless.spark.watermarks import Watermark, watermarks_of
 
@@ -182,7 +181,7 @@ def inputs_of(**sources: DataFrame | Result) -> list[Input]:
 
 
 def arrow_field(field: StructField) -> pa.Field:
-    return to_arrow_schema(StructType([field]), timezone="UTC").field(0)
+    return arrow_schema(StructType([field])).field(0)
 
 
 def arrow_type(kind: DataType) -> pa.DataType:

@@ -14,7 +14,6 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import CharType, DataType, StringType, StructField, StructType, VarcharType
 
 from skewless.errors import ArgumentError
@@ -22,7 +21,7 @@ from skewless.expressions import Condition, Expression
 from skewless.expressions.tree import Column, Constant, constant, folded
 from skewless.expressions.zones import UTC, Zone
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import empty_frame, reason
+from skewless.spark.plans import arrow_schema, empty_frame, reason
 
 from .nodes import Node
 from .zones import zone_of
@@ -102,7 +101,7 @@ class Translator:
             raise Untranslatable(f"`{node.fields['name']}` is computed by a plan of its own")
         field = self.fields[number]
         refuse_collation(field.dataType, field.name)
-        type = to_arrow_schema(StructType([field]), timezone="UTC").field(0).type
+        type = arrow_schema(StructType([field])).field(0).type
         return Column(type, number)
 
     def _constant(self, node: Node) -> Constant:
