@@ -18,6 +18,7 @@ from skewless.errors import StateDamagedError, StateError
 from skewless.state import compaction
 from skewless.state.epochs import Ownership
 from skewless.state.files import Folder
+from skewless.state.identity import query_id
 from skewless.state.output import Output
 from skewless.state.owner import CheckpointLock
 from skewless.state.rollback import plan_rollback, roll_back, sparks_entries
@@ -211,6 +212,21 @@ def test_the_tool_shows_asks_and_does(story: Story) -> None:
     assert told.exit_code == 0 and "Done." in told.stdout
     assert story.noted("commits") == list(range(to + 1))
     assert sparks_entries(Folder(f"{checkpoint}/skewless"), to) == []
+
+
+def test_rows_in_a_table_outside_are_told_of(story: Story) -> None:
+    """They stay there, and what comes after must not be taken for them."""
+    checkpoint = str(named_as_the_tool_does(story))
+    state = Folder(f"{checkpoint}/skewless")
+    runner, asked = CliRunner(), ["rollback", checkpoint, "--to", "4"]
+    assert "second time" not in runner.invoke(app, asked, input="n\n").stdout
+    before = query_id(state)
+    told = runner.invoke(app, asked, input="n\n").stdout.replace("\n", " ")
+    assert "come a second time" in told and before in told
+    assert query_id(state) == before
+    done = runner.invoke(app, [*asked, "--yes", "--json"])
+    assert json.loads(done.stdout)["outside"] == before
+    assert query_id(state) != before
 
 
 def test_the_tool_refuses_while_a_query_runs(story: Story) -> None:

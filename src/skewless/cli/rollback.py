@@ -34,6 +34,8 @@ def run_rollback(
             "their rows again.",
             style="dim",
         )
+        if plan.outside is not None:
+            console.print(outside_warning(plan), style="bold yellow")
         done = yes or (ask and typer.confirm(f"Go back to batch {to}?"))
         if done:
             roll_back(state, plan, ownership)
@@ -41,6 +43,15 @@ def run_rollback(
     finally:
         lock.release()
     return asdict(plan) | {"spark": entries, "done": done}
+
+
+def outside_warning(plan: Rollback) -> str:
+    """What people have to do themselves: nobody here can reach the table or topic."""
+    return (
+        f"Rows of batches after {plan.to} stay in the table or topic that this query writes to, and"
+        " come a second time. Take them out before the next start: restore the table as it was "
+        f"after batch {plan.to} of query {plan.outside}, or delete them. docs/sinks.md says how."
+    )
 
 
 def _lines(plan: Rollback, entries: Sequence[str]) -> list[tuple[str, str]]:

@@ -28,6 +28,11 @@ def query_id(folder: Folder) -> str:
     return found
 
 
+def known_id(folder: Folder) -> str | None:
+    """The id of a checkpoint if a sink has asked for it; None if none has."""
+    return None if folder.size(IDENTITY) is None else query_id(folder)
+
+
 def forget_id(folder: Folder) -> None:
     """Let the next who asks make another id."""
     folder.delete(IDENTITY)

@@ -16,6 +16,7 @@ from skewless.state.commits import CommitLog, TornError, read_checked, write_che
 from skewless.state.epochs import Ownership
 from skewless.state.files import Folder, qualify
 from skewless.state.history import HISTORY
+from skewless.state.identity import forget_id, known_id
 from skewless.state.output import check_confined, files_of_batch
 from skewless.state.publish import file_size, note_shown
 from skewless.state.recovery import sparks_folder
@@ -29,12 +30,15 @@ _ENTRY = re.compile(r"\.?(\d+)(?:\.crc)?")
 @dataclass(frozen=True)
 class Rollback:
     """What a rollback does: the batches it takes back, the output files it removes, and those of
-    later batches that it keeps, as no commit says that they are of this checkpoint."""
+    later batches that it keeps, as no commit says that they are of this checkpoint. `outside` is
+    the id by which a table or topic outside knows these batches, if there is one: their rows stay
+    there, and come again under another id."""
 
     to: int
     batches: tuple[int, ...]
     removed: tuple[str, ...]
     kept: tuple[str, ...]
+    outside: str | None = None
 
 
 def refuse_if_unfinished(state: Folder) -> None:
@@ -71,7 +75,9 @@ def plan_rollback(state: Folder, to: int) -> Rollback:
     if begun is not None:
         later, removed = sorted({*later, *begun.batches}), removed | set(begun.removed)
     named = {file for batch_id in later for file in files_of_batch(state, batch_id)}
-    return Rollback(to, tuple(later), tuple(sorted(removed)), tuple(sorted(named - removed)))
+    outside = begun.outside if begun is not None and begun.outside else known_id(state)
+    kept = tuple(sorted(named - removed))
+    return Rollback(to, tuple(later), tuple(sorted(removed)), kept, outside)
 
 
 def _begun(state: Folder) -> Rollback | None:
@@ -79,7 +85,7 @@ def _begun(state: Folder) -> Rollback | None:
         return None
     content = read_checked(state, PLAN)
     batches, removed, kept = (tuple(content[k]) for k in ("batches", "removed", "kept"))
-    return Rollback(content["to"], batches, removed, kept)
+    return Rollback(content["to"], batches, removed, kept, content.get("outside"))
 
 
 def _shown_by(state: Folder, log: CommitLog, batch_id: int) -> list[str]:
@@ -119,6 +125,8 @@ def roll_back(state: Folder, plan: Rollback, ownership: Ownership) -> None:
             state.delete(f"{HISTORY}/{name}")
     note_shown(ownership.folder, log.read(plan.to))
     log.sweep(ownership.epoch)
+    # Other rows may come under the same numbers: sinks must not take them for those they have.
+    forget_id(state)
     for path in {_parted(state, file)[0].root for file in plan.removed}:
         state.other(path).sync()
     for name in SPARKS_LOGS:
