@@ -32,6 +32,8 @@ POINTS = (
     "cleanup.done",
 )
 
+TABLE = ("table.staged", "table.written")  # of databases, between "sink.begun" and "sink.staged"
+
 OPENING = ("owner.claimed", "owner.settled")  # before the first batch
 
 _TARGET = os.environ.get("SKEWLESS_PAUSE_AT", "")

@@ -2,13 +2,14 @@
 
 File formats are exactly-once to any reader: Spark writes them under the checkpoint, and the commit
 moves them to the output folder. Every other sink is written before the commit, so a crash in
-between repeats the batch: at least once, with the batch id at hand to tell repeats.
+between repeats the batch: at least once, with the batch id at hand to tell repeats. Those in
+`tables/` tell them.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -115,11 +116,15 @@ class SourceSink:
         self._partition_by, self._path = partition_by, path
 
     def write(self, result: DataFrame, batch_id: int) -> Moves:
-        writer = result.write.format(self._source).options(**self._options).mode("append")
+        self.append(result, {})
+        return []
+
+    def append(self, result: DataFrame, options: Mapping[str, Any]) -> None:
+        writer = result.write.format(self._source).options(**self._options, **options)
+        writer = writer.mode("append")
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
         writer.save(self._path) if self._path else writer.save()
-        return []
 
 
 class TableSink:
@@ -133,14 +138,22 @@ class TableSink:
         self._table, self._source = table, source
         self._options, self._partition_by = options, partition_by
 
+    def of(self, provider: str) -> TableSink:
+        """The same, told whose format the table has, if nobody has said another."""
+        source = self._source or provider
+        return TableSink(self._table, source, self._options, self._partition_by)
+
     def write(self, result: DataFrame, batch_id: int) -> Moves:
-        writer = result.write.options(**self._options).mode("append")
+        self.append(result, {})
+        return []
+
+    def append(self, result: DataFrame, options: Mapping[str, Any]) -> None:
+        writer = result.write.options(**self._options, **options).mode("append")
         if self._source is not None:
             writer = writer.format(self._source)
         if self._partition_by:
             writer = writer.partitionBy(*self._partition_by)
         writer.saveAsTable(self._table)
-        return []
 
 
 class ConsoleSink:

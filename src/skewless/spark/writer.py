@@ -29,6 +29,7 @@ from skewless.spark.sinks import (
     TableSink,
 )
 from skewless.spark.stores import CHECKPOINT, OPTION, Stores, as_spark_names, is_store_option
+from skewless.spark.tables.choosing import Asked, CatalogSink, for_source
 from skewless.state.epochs import Ownership
 from skewless.state.output import CHOICES, EXISTING, Output
 from skewless.state.owner import CheckpointLock
@@ -124,10 +125,14 @@ class ResultWriter:
         return self
 
     def toTable(self, name: str, **more: Any) -> StreamingQuery:
-        """Append to a table of the catalog: at least once."""
+        """Append to a table of the catalog: exactly once if it is a Delta or Iceberg table, else at
+        least once."""
         self._take(more)
-        sink = TableSink(name, self._format, self._sink_options(), self._partition_by)
-        return self._start(lambda ownership, spark_root: sink)
+        options = self._sink_options()
+        table = TableSink(name, self._format, options, self._partition_by)
+        return self._start(
+            lambda ownership, _: CatalogSink(Asked(table, name, options, ownership), table)
+        )
 
     def start(self, path: str | None = None, **more: Any) -> StreamingQuery:
         """Start the query: a PySpark StreamingQuery. All checks come before any job."""
@@ -256,7 +261,10 @@ class ResultWriter:
                 raise ArgumentError("queryName", None, "given: the memory sink names its view so")
             return MemorySink(self._result.sparkSession, self._query_name, self._result.schema)
         self._check_installed(source)
-        return SourceSink(source, options, self._partition_by, None if path is None else str(path))
+        place = None if path is None else str(path)
+        sink = SourceSink(source, options, self._partition_by, place)
+        remote = is_remote(self._result.sparkSession)
+        return for_source(source, Asked(sink, place or "", options, ownership, remote)) or sink
 
     def _output(self) -> Output | None:
         """The folder that files are written to, if they are."""

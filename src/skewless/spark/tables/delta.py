@@ -1,0 +1,49 @@
+"""Delta tables: Delta itself skips a batch that it has.
+
+Its log keeps the last version of every application. A write with a version that is not greater is
+skipped, and two drivers that write the same one at the same time are told apart: one fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pyspark.sql import DataFrame
+
+from skewless.errors import ArgumentError
+from skewless.spark.tables.target import Target, run_only
+from skewless.state.epochs import Ownership
+from skewless.state.identity import query_id
+from skewless.state.publish import Moves
+from skewless.state.tries import Try, last_try, note_try
+
+APPLICATION, VERSION = "txnAppId", "txnVersion"
+
+
+def check_options(options: Mapping[str, Any]) -> None:
+    """Refuse what a query sets itself."""
+    for key, value in options.items():
+        if key.lower() in (APPLICATION.lower(), VERSION.lower()):
+            accepted = "left out: it is set for every batch, by the checkpoint and the batch id"
+            raise ArgumentError(key, value, accepted)
+
+
+class DeltaSink:
+    shows_empty = False
+
+    def __init__(self, target: Target, ownership: Ownership, options: Mapping[str, Any]) -> None:
+        check_options(options)
+        self._target, self._ownership = target, ownership
+
+    def write(self, result: DataFrame, batch_id: int) -> Moves:
+        folder = self._ownership.folder
+        now = Try(query_id(folder), batch_id)
+        is_repeated = now.repeats(last_try(folder))
+        if not is_repeated:
+            note_try(folder, now)
+        marks = {APPLICATION: f"skewless-{now.query}", VERSION: batch_id}
+        self._target.append(result, marks)
+        if is_repeated:
+            run_only(result)  # Delta does not say whether it has read them
+        return []
