@@ -20,7 +20,9 @@ PATIENCE_S = 300
 
 
 @contextmanager
-def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
+def child(
+    config: dict[str, Any], script: Path = CHILD, **environment: str
+) -> Iterator[psutil.Popen]:
     """A child in a process group of its own. Whatever is left of it at the end is killed."""
     folder = Path(config["folder"])
     for place in (folder, *(Path(query["folder"]) for query in config["queries"])):
@@ -31,7 +33,7 @@ def child(config: dict[str, Any], **environment: str) -> Iterator[psutil.Popen]:
     settings["PYTHONPATH"] = os.pathsep.join(places)
     with (folder / "child.log").open("ab") as log:
         process = psutil.Popen(
-            [sys.executable, str(CHILD), json.dumps(config)],
+            [sys.executable, str(script), json.dumps(config)],
             env=settings | environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
@@ -68,17 +70,21 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def wait_for(sign: Path, process: psutil.Popen) -> None:
+def wait_for(sign: Path, process: psutil.Popen, patience_s: float = PATIENCE_S) -> None:
     """Wait until a file appears. A child that ends before has failed."""
     log = next(up / "child.log" for up in sign.parents if (up / "child.log").exists())
-    wait_until(sign.exists, process, log, f"no sign of {sign.name}")
+    wait_until(sign.exists, process, log, f"no sign of {sign.name}", patience_s)
 
 
 def wait_until(
-    came: Callable[[], bool], process: psutil.Popen, log: Path, what: str = "it did not come up"
+    came: Callable[[], bool],
+    process: psutil.Popen,
+    log: Path,
+    what: str = "it did not come up",
+    patience_s: float = PATIENCE_S,
 ) -> None:
     """Wait for something that a child does. One that ends before has failed."""
-    deadline = time.monotonic() + PATIENCE_S
+    deadline = time.monotonic() + patience_s
     while not came():
         has_ended = process.poll() is not None and not came()
         if has_ended or time.monotonic() > deadline:
