@@ -26,7 +26,8 @@ STORED = BOTTOM | {"arrays", "state"}
 ENGINE = STORED | {"placement", "expressions", "files", "engine"}
 RUNNERS = ENGINE | {"operators"}
 ALL = RUNNERS | {
-    "sql_types", "history", "spark", "simulation", "workloads", "jobfile", "cli", "__init__",
+    "sql_types", "history", "kafka", "spark", "simulation", "workloads", "jobfile", "cli",
+    "__init__",
 }  # fmt: skip
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -40,11 +41,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "placement": {"errors", "durations", "arrays"},
     "expressions": {"errors", "arrays"},
     "files": {"errors", "durations", "arrays", "state", "expressions"},
+    "kafka": {"errors", "failpoints", "state", "files"},
     "engine": ENGINE - {"strategies"},
     "operators": RUNNERS - {"strategies"},
     "sql_types": {"errors", "placement"},
     "history": ENGINE | {"sql_types"},
-    "spark": RUNNERS,
+    "spark": RUNNERS | {"kafka"},
     "simulation": RUNNERS,
     "workloads": {"errors", "durations"},
     "jobfile": ALL - {"cli", "spark"},

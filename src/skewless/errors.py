@@ -6,6 +6,7 @@ SkewlessError
 ├── JobFileError             a job file that cannot be understood: names the key and the line
 ├── DataError                rows that the query was told not to accept
 ├── ConditionError           a condition that fails on a row, as it would in Spark (ANSI mode)
+├── DeliveryError            results that a system outside does not take
 └── StateError               something about the state folder
     ├── StateAccessError     it cannot be read or written
     ├── StateDamagedError    a commit or segment is missing, truncated or altered
@@ -54,6 +55,10 @@ class DataError(SkewlessError):
 
 class ConditionError(SkewlessError):
     """A condition that fails on a row, where Spark would stop the query as well."""
+
+
+class DeliveryError(SkewlessError):
+    """Results that the system they are for does not take. They are committed, and wait."""
 
 
 class StateError(SkewlessError):

@@ -33,7 +33,7 @@ POINTS = (
 )
 
 TABLE = ("table.staged", "table.written")  # of databases, between "sink.begun" and "sink.staged"
-
+DELIVERY = ("delivery.begun", "delivery.produced", "delivery.one", "delivery.done")
 OPENING = ("owner.claimed", "owner.settled")  # before the first batch
 
 _TARGET = os.environ.get("SKEWLESS_PAUSE_AT", "")

@@ -36,6 +36,7 @@ from skewless.state.commits import (
     OperatorState,
     TornError,
 )
+from skewless.state.delivery import Deliverer, deliver, shared_out
 from skewless.state.epochs import OWNER, Ownership, claimed, epoch_of, own_folder
 from skewless.state.files import Folder
 from skewless.state.hiding import make_salt
@@ -69,7 +70,8 @@ NULL_TIMES = "null times"
 class Query:
     """A pipeline and its state folder, from the driver's view. `keep_commits` is how many batches
     one can go back to. `ownership` is for those who have to know the epoch, too. With `hide_keys`,
-    hashes of keys are told instead of their values."""
+    hashes of keys are told instead of their values. A `deliverer` takes what is staged to where it
+    cannot be moved."""
 
     def __init__(
         self,
@@ -80,8 +82,10 @@ class Query:
         ownership: Ownership | None = None,
         *,
         hide_keys: bool = False,
+        deliverer: Deliverer | None = None,
     ) -> None:
         self.pipeline = pipeline
+        self._deliverer = deliverer
         self.ownership = ownership or Ownership(Folder.at(root))
         self.root = self.folder.root
         self._fingerprint = pipeline.fingerprint()
@@ -133,6 +137,7 @@ class Query:
             check_confined(self.folder, self.last)
             if not is_shown(self.folder, self.last):
                 publish(self.folder, self.last)
+                deliver(self.folder, self.last, self._deliverer)
             note_shown(self.folder, self.last)
         self.coordinators = {
             node.name: node.operator.coordinator(self._state(node), self.folder)
@@ -310,7 +315,8 @@ class Query:
         }
         for name, outcome in outcomes.items():
             self.sizes[name].learn(batches[name], outcome.loads)
-        if batch_id > 0 and _emitted_nothing(batches[self.pipeline.root.name]):
+        shows_schema = batch_id == 0 and self._deliverer is None
+        if _emitted_nothing(batches[self.pipeline.root.name]) and not shows_schema:
             moves = ()  # files without rows; only the first batch shows one, for its schema
         states = {
             name: OperatorState(
@@ -323,7 +329,10 @@ class Query:
             )
             for name, batch in batches.items()
         }
-        commit = Commit(batch_id, states, self._made_durable(moves), self._fingerprint, self.epoch)
+        staged, to_deliver = self._made_durable(moves), None
+        if self._deliverer is not None:
+            staged, to_deliver = (), shared_out(staged, self._deliverer)
+        commit = Commit(batch_id, states, staged, self._fingerprint, self.epoch, to_deliver)
         notes = {name: (*self._notes.get(name, ()), *self.sizes[name].notes()) for name in batches}
         report = batch_report(self.pipeline, batches, outcomes, notes, phases_ms or {})
         self.ownership.check()
@@ -338,6 +347,7 @@ class Query:
             record(self.folder, commit)
             self._is_recorded = True
         publish(self.folder, commit)
+        deliver(self.folder, commit, self._deliverer)
         note_shown(self.folder, commit)
         self._clean_up(batch_id, set(_files_of(batches.values())) - new)
         failpoints.hit("cleanup.done", self.root, batch_id)

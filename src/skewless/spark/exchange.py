@@ -60,7 +60,7 @@ def read_function(task: ReadTask, *, packets: bool) -> ArrowFunction:
         for made in task(number):
             yield _as_row(made, packets=packets)
 
-    return _per_instance(read)
+    return per_instance(read)
 
 
 def _as_row(made: Arrival | Packet, *, packets: bool) -> pa.RecordBatch:
@@ -114,7 +114,7 @@ def _task_number() -> int:
 
 def rows_function(task: StepTask) -> ArrowFunction:
     """Numbers of instances in, their rows out."""
-    return _per_instance(task.rows_of)
+    return per_instance(task.rows_of)
 
 
 def report_function(task: StepTask) -> ArrowFunction:
@@ -123,7 +123,7 @@ def report_function(task: StepTask) -> ArrowFunction:
     def report(instance: int) -> Iterator[pa.RecordBatch]:
         yield _as_json(task.report_of(instance))
 
-    return _per_instance(report)
+    return per_instance(report)
 
 
 @dataclass(frozen=True)
@@ -147,10 +147,10 @@ def pass_on_function(task: StepTask, ingest: IngestTask, taking: Taking) -> Arro
         for made in ingest(taking.rows(task, instance), instance):
             yield _as_row(made, packets=ingest.buckets > 0)
 
-    return _per_instance(pass_on)
+    return per_instance(pass_on)
 
 
-def _per_instance(work: Callable[[int], Iterator[pa.RecordBatch]]) -> ArrowFunction:
+def per_instance(work: Callable[[int], Iterator[pa.RecordBatch]]) -> ArrowFunction:
     def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         set_tcp_nodelay()
         for batch in batches:

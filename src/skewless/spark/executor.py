@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +49,9 @@ from skewless.spark.quick_log import QuickLog
 from skewless.spark.steps import with_steps
 from skewless.state.output import Output
 from skewless.state.owner import CheckpointLock
+
+if TYPE_CHECKING:
+    from skewless.spark.kafka import SparkDeliverer
 
 Made = TypeVar("Made")
 
@@ -240,7 +243,9 @@ class BatchDriver:
         schemas: Mapping[str, StructType],
         output: Output | None = None,
         files: FileTarget | None = None,
+        deliverer: SparkDeliverer | None = None,
     ) -> None:
+        self._deliverer = deliverer
         self.query, self._sink, self._schemas = query, sink, dict(schemas)
         self._output, self._files = output, files
         self.readings: Mapping[Stream, FileReading] = {}
@@ -259,6 +264,8 @@ class BatchDriver:
         """Open the state, if nothing speaks against it; only then touch the output folder."""
         if self._output is not None:
             self._output.check(self.query.folder)
+        if self._deliverer is not None:
+            self._deliverer.check()
         self.query.open()
         if self._output is not None:
             self._output.take(self.query.folder)
@@ -270,6 +277,8 @@ class BatchDriver:
         with self._at_work:
             self._closed = True
             self._places.forget()
+            if self._deliverer is not None:
+                self._deliverer.close()
 
     def _log_is_open(self) -> None:
         if self.log is not None:
@@ -287,6 +296,8 @@ class BatchDriver:
             self._process(arrived, batch_id)
 
     def _process(self, arrived: DataFrame, batch_id: int) -> None:
+        if self._deliverer is not None:
+            self._deliverer.session = arrived.sparkSession
         if not self.query.is_open:
             lock = CheckpointLock(self.query.folder)  # held as long as this process lives
             lock.acquire()

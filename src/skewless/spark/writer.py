@@ -13,9 +13,11 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from skewless.engine.lifecycle import Query
 from skewless.errors import ArgumentError, ColumnError
+from skewless.kafka.options import DELIVERY, EXACTLY_ONCE, delivery_of
 from skewless.spark.cluster import parallelism
 from skewless.spark.executor import BatchDriver
 from skewless.spark.interpreter import check_workers, is_remote
+from skewless.spark.kafka import KafkaSink
 from skewless.spark.quick_log import QuickLog
 from skewless.spark.result import Plan, Result
 from skewless.spark.sinks import (
@@ -55,7 +57,8 @@ class ResultWriter:
     such a folder is refused. With ``skewless.hideKeys`` (default false) reports, decisions and the
     log have hashes instead of the values of keys, salted for each checkpoint. How a store is
     reached is told by the session's Hadoop settings (``spark.hadoop.fs.…``);
-    ``skewless.store.fs.…`` sets one for this query alone.
+    ``skewless.store.fs.…`` sets one for this query alone. ``skewless.delivery``, of format
+    ``"kafka"``: ``"exactly-once"`` (default) or ``"at-least-once"``.
     """
 
     def __init__(self, result: Result) -> None:
@@ -74,10 +77,10 @@ class ResultWriter:
 
     def option(self, key: str, value: Any) -> ResultWriter:
         name = key.lower()
-        is_own = name in (*OWN_OPTIONS, EXISTING) or is_store_option(key)
+        is_own = name in (*OWN_OPTIONS, EXISTING, DELIVERY) or is_store_option(key)
         if name.startswith("skewless.") and not is_own:
             own = "skewless.keepCommits, skewless.keepHistory, skewless.hideKeys"
-            accepted = f"{own}, {EXISTING} or {OPTION}fs.…"
+            accepted = f"{own}, {EXISTING}, {DELIVERY} or {OPTION}fs.…"
             raise ArgumentError("option", key, accepted)
         self._options = {k: v for k, v in self._options.items() if k.lower() != name} | {key: value}
         return self
@@ -166,6 +169,9 @@ class ResultWriter:
         if output is None and self._get(EXISTING) is not None:
             accepted = "left out: only files can be there already"
             raise ArgumentError(EXISTING, self._get(EXISTING), accepted)
+        if self._get(DELIVERY) is not None and not self._is_kafka():
+            accepted = "left out: only format kafka can be delivered to in several ways"
+            raise ArgumentError(DELIVERY, self._get(DELIVERY), accepted)
         ownership = Ownership(folder)
         sink = make_sink(ownership, spark_root)
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
@@ -198,13 +204,18 @@ class ResultWriter:
         self, ownership: Ownership, sink: Sink, keeping: dict[str, Any], output: Output | None
     ) -> tuple[BatchDriver, Plan]:
         """What is done with every batch, and what Spark has to know to feed it."""
-        result = self._result
+        result, deliverer = self._result, None
+        if isinstance(sink, KafkaSink):
+            result, deliverer = sink.taken(result), sink.deliverer
+            deliverer.session = None if is_remote(result.sparkSession) else result.sparkSession
         mode = result.output_mode(self._mode)
         pipeline, plan = result.pipeline(parallelism(result.sparkSession), mode)
         shaped = ShapedSink(sink, plan.steps)
-        query = Query(ownership.folder, pipeline, ownership=ownership, **keeping)
-        files = sink.target(plan, result.schema) if isinstance(sink, FileSink) else None
-        return BatchDriver(query, shaped, plan.schemas, output, files), plan
+        query = Query(
+            ownership.folder, pipeline, ownership=ownership, deliverer=deliverer, **keeping
+        )
+        files = sink.target(plan, result.schema) if isinstance(sink, FileSink | KafkaSink) else None
+        return BatchDriver(query, shaped, plan.schemas, output, files, deliverer), plan
 
     def _get(self, key: str) -> Any:
         return next((v for k, v in self._options.items() if k.lower() == key.lower()), None)
@@ -231,7 +242,7 @@ class ResultWriter:
         )
 
     def _sink_options(self) -> dict[str, Any]:
-        own = {CHECKPOINT.lower(), "path", EXISTING, *OWN_OPTIONS}
+        own = {CHECKPOINT.lower(), "path", EXISTING, DELIVERY, *OWN_OPTIONS}
         return {
             k: v
             for k, v in self._options.items()
@@ -260,11 +271,17 @@ class ResultWriter:
             if self._query_name is None:
                 raise ArgumentError("queryName", None, "given: the memory sink names its view so")
             return MemorySink(self._result.sparkSession, self._query_name, self._result.schema)
+        if self._is_kafka() and delivery_of(self._get(DELIVERY)) == EXACTLY_ONCE:
+            tasks = parallelism(self._result.sparkSession)
+            return KafkaSink(ownership, spark_root, options, tasks)
         self._check_installed(source)
         place = None if path is None else str(path)
         sink = SourceSink(source, options, self._partition_by, place)
         remote = is_remote(self._result.sparkSession)
         return for_source(source, Asked(sink, place or "", options, ownership, remote)) or sink
+
+    def _is_kafka(self) -> bool:
+        return self._function is None and (self._format or "").lower() == "kafka"
 
     def _output(self) -> Output | None:
         """The folder that files are written to, if they are."""

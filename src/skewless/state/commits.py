@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -24,6 +24,7 @@ from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo
 
 FORMAT = 2
+DELIVERING = 3  # of commits with something to deliver: versions that cannot must not go on
 COMMITS = "commits"
 QUERY_FILE = "query.json"
 
@@ -41,6 +42,31 @@ class Move(NamedTuple):
     staged: str
     final: str
     bytes: int | None = None
+
+
+class Staged(NamedTuple):
+    """A file with results that waits to be delivered."""
+
+    name: str
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Results that a system other than a folder is to get. `to` is what its sink calls the place.
+    Each of the `parts` is delivered in one step; a repeated delivery has the same."""
+
+    to: str
+    parts: tuple[tuple[Staged, ...], ...]
+
+    @property
+    def files(self) -> list[Staged]:
+        return [file for part in self.parts for file in part]
+
+    @staticmethod
+    def from_json(data: dict[str, Any]) -> Delivery:
+        parts = (tuple(Staged(*file) for file in part) for part in data["parts"])
+        return Delivery(data["to"], tuple(parts))
 
 
 @dataclass(frozen=True)
@@ -102,7 +128,8 @@ class Commit:
     """The state after a batch, of every operator of the query.
 
     `publish` lists the output files that belong to this commit; moving them is repeated until all
-    are in place. `query` is what the query does that wrote it; commits of older versions have none,
+    are in place. `deliver` are results for a system other than a folder, which is repeated in the
+    same way. `query` is what the query does that wrote it; commits of older versions have none,
     and then it is what the folder was claimed for. `epoch` is of the driver that wrote it.
     """
 
@@ -111,6 +138,7 @@ class Commit:
     publish: tuple[Move, ...] = ()
     query: Mapping[str, str] = field(default_factory=dict)
     epoch: int = 0
+    deliver: Delivery | None = None
 
     @property
     def files(self) -> set[str]:
@@ -129,7 +157,9 @@ class Commit:
 
     def to_json(self) -> dict[str, Any]:
         operators = {name: state.to_json() for name, state in self.operators.items()}
-        return vars(self) | {"operators": operators}
+        content = vars(self) | {"operators": operators}
+        del content["deliver"]
+        return content if self.deliver is None else content | {"deliver": vars(self.deliver)}
 
     @staticmethod
     def from_json(folder: Folder, data: dict[str, Any]) -> Commit:
@@ -139,6 +169,7 @@ class Commit:
             tuple(Move(*move) for move in data["publish"]),
             data.get("query", {}),
             data.get("epoch", 0),
+            Delivery.from_json(data["deliver"]) if "deliver" in data else None,
         )
 
 
@@ -146,14 +177,16 @@ def _name(batch_id: int, epoch: int) -> str:
     return f"{COMMITS}/{batch_id:012d}{f'-e{epoch}' if epoch else ''}.json"
 
 
-def write_checked(folder: Folder, name: str, content: dict[str, Any]) -> None:
+def write_checked(
+    folder: Folder, name: str, content: dict[str, Any], form: int | None = None
+) -> None:
     """Write a JSON file with its format and checksum, atomically."""
     body = json.dumps(content, sort_keys=True, separators=(",", ":"))
-    head = f'{{"format":{FORMAT},"crc32":{zlib.crc32(body.encode())},"content":'
+    head = f'{{"format":{form or FORMAT},"crc32":{zlib.crc32(body.encode())},"content":'
     folder.write_atomically(name, (head + body + "}\n").encode())
 
 
-def read_checked(folder: Folder, name: str) -> dict[str, Any]:
+def read_checked(folder: Folder, name: str, forms: Collection[int] = (FORMAT,)) -> dict[str, Any]:
     """Read what `write_checked` wrote; refuse what is damaged or of an unknown format."""
     try:
         outer = json.loads(folder.read(name))
@@ -163,15 +196,15 @@ def read_checked(folder: Folder, name: str) -> dict[str, Any]:
             f"{folder.path(name)} cannot be read as a state file ({error}). Restore the checkpoint "
             "folder from a backup, or start with a new checkpointLocation."
         ) from error
-    if found != FORMAT:
+    if found not in forms:
         what_to_do = (
             "Start with a new checkpointLocation, or use the version that wrote it."
-            if isinstance(found, int) and found < FORMAT
+            if isinstance(found, int) and found < max(forms)
             else "Use the version that wrote it or a newer one."
         )
         raise StateFormatError(
             f"{folder.path(name)} is of format {found}; this version of skewless knows format "
-            f"{FORMAT}. {what_to_do}"
+            f"{max(forms)}. {what_to_do}"
         )
     body = json.dumps(content, sort_keys=True, separators=(",", ":"))
     if zlib.crc32(body.encode()) != crc32:
@@ -210,9 +243,12 @@ class CommitLog:
 
     def read(self, batch_id: int) -> Commit:
         name = self._name_of(batch_id)
-        commit = Commit.from_json(self._folder, read_checked(self._folder, name))
+        content = read_checked(self._folder, name, (FORMAT, DELIVERING))
+        commit = Commit.from_json(self._folder, content)
         names = set().union(*(state.names for state in commit.operators.values()))
         names = names.union(move.staged for move in commit.publish)
+        if commit.deliver is not None:
+            names = names.union(file.name for file in commit.deliver.files)
         outside = [name for name in names if not is_confined(name)]
         if outside:
             raise StateDamagedError(
@@ -229,7 +265,8 @@ class CommitLog:
     def write(self, commit: Commit) -> None:
         failpoints.hit("commit.begun", self._folder.root, commit.batch_id)
         name = _name(commit.batch_id, commit.epoch)
-        write_checked(self._folder, name, commit.to_json())
+        form = FORMAT if commit.deliver is None else DELIVERING
+        write_checked(self._folder, name, commit.to_json(), form)
         self._epochs[commit.batch_id] = commit.epoch
         failpoints.hit("commit.written", self._folder.root, commit.batch_id)
 

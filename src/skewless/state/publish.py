@@ -69,8 +69,8 @@ def publish(folder: Folder, commit: Commit) -> None:
 
 
 def note_shown(folder: Folder, commit: Commit) -> None:
-    """Note that all files of a commit are where they belong."""
-    if commit.publish:
+    """Note that all results of a commit are where they belong."""
+    if commit.publish or commit.deliver is not None:
         shown = {"batch": commit.batch_id, "epoch": commit.epoch}
         note(folder, shown_file(folder.epoch), shown)
 

@@ -123,10 +123,11 @@ def roll_back(state: Folder, plan: Rollback, ownership: Ownership) -> None:
     for name in state.list(HISTORY):
         if name[:-5].isdigit() and int(name[:-5]) > plan.to:
             state.delete(f"{HISTORY}/{name}")
-    note_shown(ownership.folder, log.read(plan.to))
+    if plan.batches:  # else a crash may have kept it from being shown: the next start does that
+        note_shown(ownership.folder, log.read(plan.to))
+        # Other rows may come under the same numbers: sinks must not take them for those they have.
+        forget_id(state)
     log.sweep(ownership.epoch)
-    # Other rows may come under the same numbers: sinks must not take them for those they have.
-    forget_id(state)
     for path in {_parted(state, file)[0].root for file in plan.removed}:
         state.other(path).sync()
     for name in SPARKS_LOGS:

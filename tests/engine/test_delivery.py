@@ -1,0 +1,92 @@
+"""Results that are delivered after the commit, without Kafka: a system that takes a part and its
+marker in one step. Whatever ends the work, it has every row once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from skewless import failpoints
+from skewless.errors import StateError
+from skewless.failpoints import DELIVERY, POINTS
+from skewless.placement.routing import Hash
+from skewless.state import delivery
+from skewless.state.commits import Commit
+from skewless.state.files import Folder
+from tests.crashes import CrashError, assert_nothing_is_left_over, crash_at
+from tests.driver import Driver, Setup
+from tests.operators.two_way.test_crashes import EQUALITY
+from tests.oracle import Row, multiset, rows_of
+
+pytestmark = pytest.mark.usefixtures("early_compaction")
+
+NEVER_REACHED = ("publish.begun", "publish.one", "publish.done")
+
+
+class System:
+    """Has rows, and by part the commit that they are of."""
+
+    to, tasks = "orders", 2
+
+    def __init__(self) -> None:
+        self.rows: Counter[Row] = Counter()
+        self.markers: dict[int, tuple[int, int]] = {}
+        self.most_parts = 0
+
+    def deliver(self, folder: Folder, commit: Commit) -> None:
+        assert commit.deliver is not None
+        self.most_parts = max(self.most_parts, len(commit.deliver.parts))
+        for number, part in enumerate(commit.deliver.parts):
+            if self.markers.get(number) == (commit.epoch, commit.batch_id):
+                continue
+            tables = [_table(folder, file.name) for file in part]
+            failpoints.hit("delivery.produced", folder.root, commit.batch_id)
+            self.rows += multiset(rows_of(pa.concat_tables(tables)))
+            self.markers[number] = (commit.epoch, commit.batch_id)
+            failpoints.hit("delivery.one", folder.root, commit.batch_id)
+
+
+def _table(folder: Folder, name: str) -> pa.Table:
+    return pa.ipc.open_file(pa.BufferReader(folder.read(name))).read_all()
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> System:
+    monkeypatch.setattr(delivery, "PART_BYTES", 1)
+    return System()
+
+
+def started(folder: Path, system: System | None, setup: Setup | None = None) -> Driver:
+    output = folder / "nowhere"
+    return Driver(folder / "state", EQUALITY.spec, setup, output, deliverer=system)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("point", [p for p in (*POINTS, *DELIVERY) if p not in NEVER_REACHED])
+def test_every_row_once_through_a_crash(tmp_path: Path, system: System, point: str) -> None:
+    query = started(tmp_path, system)
+    for number, batch in enumerate(EQUALITY.batches):
+        if number == 4:
+            with pytest.raises(CrashError), crash_at(point):
+                query.run(number, batch)
+            query.reopen(Setup(Hash(), 3))
+        query.run(number, batch)
+    expected = sum((answer.rows for answer in EQUALITY.answers()), Counter())
+    assert expected
+    assert system.rows == expected
+    assert system.most_parts == 2
+    assert not (tmp_path / "nowhere").exists()
+    assert_nothing_is_left_over(query)
+
+
+def test_another_sink_does_not_leave_results_behind(tmp_path: Path, system: System) -> None:
+    query = started(tmp_path, system)
+    with pytest.raises(CrashError), crash_at("delivery.begun"):
+        query.run(0, EQUALITY.batches[0])
+    with pytest.raises(StateError, match="still to be delivered to orders"):
+        started(tmp_path, None)
+    started(tmp_path, system)
+    assert system.rows
+    started(tmp_path, None)
