@@ -55,6 +55,7 @@ bench: setup ## measure everything; an hour and more
 	@$(PYTHON) -m benchmarks.aggregate
 	@$(PYTHON) -m benchmarks.three_way
 	@$(PYTHON) -m benchmarks.similarity
+	@$(PYTHON) -m benchmarks.kafka
 	@$(PYTHON) -m benchmarks.scale_out
 
 papers: setup ## every figure of the five papers, ours beside theirs: docs/papers.md

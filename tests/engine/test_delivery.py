@@ -15,7 +15,9 @@ from skewless.failpoints import DELIVERY, POINTS
 from skewless.placement.routing import Hash
 from skewless.state import delivery
 from skewless.state.commits import Commit
+from skewless.state.epochs import Ownership
 from skewless.state.files import Folder
+from skewless.state.rollback import Rollback, plan_rollback, roll_back
 from tests.crashes import CrashError, assert_nothing_is_left_over, crash_at
 from tests.driver import Driver, Setup
 from tests.operators.two_way.test_crashes import EQUALITY
@@ -90,3 +92,38 @@ def test_another_sink_does_not_leave_results_behind(tmp_path: Path, system: Syst
     started(tmp_path, system)
     assert system.rows
     started(tmp_path, None)
+
+
+def rolled_back(query: Driver, to: int) -> Rollback:
+    state = Folder(query.query.folder.root)
+    offsets = Path(state.root).parent / "offsets"
+    offsets.mkdir(exist_ok=True)
+    (offsets / str(to)).touch()
+    plan = plan_rollback(state, to)
+    roll_back(state, plan, Ownership(state))
+    return plan
+
+
+def test_a_rollback_says_what_it_leaves_behind(tmp_path: Path, system: System) -> None:
+    """What was delivered stays, and comes again."""
+    query = started(tmp_path, system)
+    for number in range(3):
+        query.run(number, EQUALITY.batches[number])
+    first, second, third = (answer.rows for answer in EQUALITY.answers()[:3])
+    assert rolled_back(query, 0).delivered == ((1, "orders"), (2, "orders"))
+    query.reopen(Setup())
+    query.run(1, EQUALITY.batches[1])
+    assert system.rows == first + second + third + second
+
+
+def test_a_rollback_to_the_last_batch_leaves_its_delivery_to_be_done(
+    tmp_path: Path, system: System
+) -> None:
+    query = started(tmp_path, system)
+    query.run(0, EQUALITY.batches[0])
+    with pytest.raises(CrashError), crash_at("delivery.begun"):
+        query.run(1, EQUALITY.batches[1])
+    assert rolled_back(query, 1).delivered == ()
+    query.reopen(Setup())
+    first, second = (answer.rows for answer in EQUALITY.answers()[:2])
+    assert system.rows == first + second

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from tests.kafka.broker import Broker
 
 
@@ -23,3 +25,13 @@ def kafka_broker() -> Iterator[Broker]:
 @pytest.fixture
 def topic(kafka_broker: Broker) -> str:
     return kafka_broker.create(f"out-{uuid.uuid4().hex[:8]}", 3)
+
+
+@pytest.fixture(scope="session")
+def kafka_spark(spark: SparkSession) -> SparkSession:
+    """The session of all tests, with Spark's Kafka connector."""
+    from tests.kafka.jars import connector_jars
+
+    for jar in connector_jars():
+        spark.sql(f"ADD JAR '{jar}'")
+    return spark

@@ -64,3 +64,7 @@ def _resolved(wanted: list[str], overriding: list[str] | None = None) -> list[st
 def _tag(kind: str, name: str, coordinates: str, more: str = "") -> str:
     group, artifact, version = coordinates.split(":")
     return f'<{kind} org="{group}" {name}="{artifact}" rev="{version}"{more}/>'
+
+
+if __name__ == "__main__":
+    print(",".join(connector_jars()))

@@ -119,13 +119,13 @@ class PartClient:
 
     def close(self) -> None:
         """Let go of the connections, which may take a while if nobody answers. What is not
-        committed is aborted, if not here, then by whoever comes next."""
+        committed is aborted by whoever comes next."""
         threading.Thread(target=self._close, name="skewless-kafka", daemon=True).start()
 
     def _close(self) -> None:
         self._consumer.close()
         self.producer.purge()
-        self.producer.close()
+        del self.producer
 
 
 _clients: OrderedDict[str, PartClient] = OrderedDict()  # by name; the last one used is the last

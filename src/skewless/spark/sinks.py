@@ -1,9 +1,9 @@
 """Where the matches of a batch go.
 
 File formats are exactly-once to any reader: Spark writes them under the checkpoint, and the commit
-moves them to the output folder. Every other sink is written before the commit, so a crash in
-between repeats the batch: at least once, with the batch id at hand to tell repeats. Those in
-`tables/` tell them.
+moves them to the output folder. Kafka is delivered to after the commit (`spark/kafka.py`). Every
+other sink is written before the commit, so a crash in between repeats the batch: at least once,
+with the batch id at hand to tell repeats. Those in `tables/` tell them.
 """
 
 from __future__ import annotations
