@@ -225,6 +225,7 @@ class Query:
     ) -> Batch:
         """A batch of one operator, now that its rows have arrived and those below are planned."""
         for i, feed in node.fed():
+            _refuse_bad_values(i, arrivals)
             _refuse_null_times(i, arrivals)
             if feed.stream is not None and feed.rules.max_ahead_us is None and not is_last:
                 self._far_ahead.watch(node.name, i, arrivals, self.clock.now_us())
@@ -406,6 +407,19 @@ def _files_of(batches: Iterable[Batch]) -> Iterable[str]:
 def _emitted_nothing(batch: Batch) -> bool:
     """Whether it is certain that a batch has no results."""
     return batch.is_complete and not any(r.emitted for step in batch.reports for r in step if r)
+
+
+def _refuse_bad_values(i: Input, arrivals: Sequence[Arrival]) -> None:
+    """Stop the query at texts that cannot be parsed, where that is asked for."""
+    refused = [a for a in arrivals if a.input == i.name and a.refused]
+    if refused:
+        count = sum(a.bad_values for a in refused)
+        who = "1 bad value" if count == 1 else f"{count} bad values"
+        raise DataError(
+            f"{who} of the {i.title or f'{i.name} input'}: {refused[0].refused}. They are no JSON "
+            'of the given schema. Pass on_bad="null" to read them as nulls, or on_bad="drop" to '
+            "drop and count them."
+        )
 
 
 def _refuse_null_times(i: Input, arrivals: Sequence[Arrival]) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("skewless")
 
+BAD_VALUES = "bad values"  # texts that cannot be parsed
 LOUD_SHARE = 0.01  # of a batch's rows: what is lost beyond it is told
 KEPT_PERCENT = 99  # of the late rows: what the `late` that is told would have kept
 DIGITS = 2  # of the `late` that is told
@@ -99,9 +100,11 @@ class LossLog:
 
     def __init__(self) -> None:
         self._batches = 0  # that lost rows
+        self._bad_batches = 0  # that had bad values
 
     def watch(self, report: BatchReport) -> None:
         """Warn of a batch if it is time to."""
+        self._watch_bad(report)
         told = [(one.name, text) for one in report.operators or (report,) if (text := lost_by(one))]
         self._batches += bool(told)
         if not told or self._batches & (self._batches - 1):  # the 1st, 2nd, 4th, 8th …
@@ -109,6 +112,19 @@ class LossLog:
         where = ". ".join(f"{name}: {text}" for name, text in told)
         so_far = f" ({self._batches} batches so far)" if self._batches > 1 else ""
         log.warning("batch %d loses rows%s: %s", report.batch_id, so_far, where)
+
+    def _watch_bad(self, report: BatchReport) -> None:
+        """The same of values that were read as nulls, as they could not be parsed."""
+        counts = [one.counters.get(BAD_VALUES, 0) for one in report.operators or (report,)]
+        self._bad_batches += any(counts)
+        if not any(counts) or self._bad_batches & (self._bad_batches - 1):
+            return
+        log.warning(
+            "batch %d has %s bad values among %s rows (%d such batches so far): what is malformed, "
+            "or not of its field's type, is null",
+            report.batch_id, f"{sum(counts):,}", f"{sum(report.rows.values()):,}",
+            self._bad_batches,
+        )  # fmt: skip
 
 
 def lost_by(report: OperatorReport) -> str:

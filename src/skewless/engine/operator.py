@@ -75,7 +75,9 @@ class RunRef:
 @dataclass(frozen=True)
 class Arrival:
     """What one task made of its part of an input: segments that will be state, scratch files that
-    live as long as the batch, blobs, and what was dropped by cause. `detail` is the operator's."""
+    live as long as the batch, blobs, and what was dropped by cause. `detail` is the operator's. Of
+    texts that were parsed, `bad_values` are those with a mistake, read as nulls; one that the query
+    is to stop at is `refused`."""
 
     input: str
     rows: int = 0
@@ -88,6 +90,8 @@ class Arrival:
     detail: Mapping[str, Any] = field(default_factory=dict)
     operator: str = ""
     traffic: Traffic = NO_TRAFFIC
+    bad_values: int = 0
+    refused: str = ""
 
     @property
     def files(self) -> set[str]:

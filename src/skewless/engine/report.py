@@ -118,8 +118,9 @@ class OperatorReport:
     """What one operator did in one batch.
 
     `rows` are counted by input, `dropped` by cause ("late", "ahead", "null keys", "null times",
-    "NaN in a band", "not comparable"), late ones also by the `late` in microseconds that would have
-    kept them. Of the `counters`, "matches" are the rows it emitted; others are its own. `slots` has
+    "NaN in a band", "not comparable", "bad values"), late ones also by the `late` in microseconds
+    that would have kept them. Of the `counters`, "matches" are the rows it emitted, "bad values"
+    what `sk.from_json` could not parse and read as nulls; others are its own. `slots` has
     the figures of every slot, `key_figures` those of the heaviest `keys`; `verdict` sums up how
     even the work is. `notes` say what has changed since the batch before, as the query was started
     again with other arguments, or the number of instances is another. `idle` are the inputs that

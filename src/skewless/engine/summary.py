@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from skewless.engine.hosts import by_host
-from skewless.engine.loss import put_together
+from skewless.engine.loss import BAD_VALUES, put_together
 from skewless.engine.operator import Arrival, Batch, Input, Outcome
 from skewless.engine.pipeline import Node, Pipeline
 from skewless.engine.report import BatchReport, OperatorReport, heaviest
@@ -47,7 +47,7 @@ def _operator_report(
         rows={i.name: _rows_of(i, batch.arrivals) for i in node.operator.inputs},
         dropped={cause: count for cause, count in dropped.items() if count},
         lateness=_lateness(node, batch),
-        counters={"matches": emitted} | dict(outcome.counters),
+        counters={"matches": emitted} | dict(outcome.counters) | _bad_values(batch.arrivals),
         state_rows=outcome.segments.rows,
         state_bytes=outcome.segments.bytes,
         segments=len(outcome.segments),
@@ -70,6 +70,12 @@ def _lateness(node: Node, batch: Batch) -> dict[str, int]:
     of_all = [r.lateness for step in batch.reports for r in step if r is not None]
     late_us = max((i.late_us for i, feed in node.fed() if feed.source is None), default=0)
     return put_together(of_all, late_us)
+
+
+def _bad_values(arrivals: Sequence[Arrival]) -> dict[str, int]:
+    """Values that were read as nulls, as they could not be parsed."""
+    count = sum(a.bad_values for a in arrivals)
+    return {BAD_VALUES: count} if count else {}
 
 
 def _rows_of(i: Input, arrivals: Sequence[Arrival]) -> int:

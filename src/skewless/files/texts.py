@@ -95,9 +95,9 @@ class Values:
         if pa.types.is_boolean(type):
             made = _booleans(texts)
         elif pa.types.is_floating(type):
-            made = _floats(texts, type, words)
+            made = floats(texts, type, words)
         else:
-            made = _decimals(texts, type)
+            made = decimals(texts, type)
         bad = made.null_count > texts.null_count
         return made, _flags(pc.and_(pc.is_null(made), pc.is_valid(texts))) if bad else None
 
@@ -127,7 +127,7 @@ def _booleans(texts: pa.Array) -> pa.Array:
     return pc.if_else(known, is_true, pa.scalar(None, pa.bool_()))
 
 
-def _floats(texts: pa.Array, type: pa.DataType, words: Words) -> pa.Array:
+def floats(texts: pa.Array, type: pa.DataType, words: Words) -> pa.Array:
     """All at once if all are plain; else those that are not one by one, as they are few. Arrow has
     more words for what is no finite number than Spark has."""
     try:
@@ -175,7 +175,7 @@ def _float(text: str, type: pa.DataType, words: Words) -> float | None:
         return float(np.float64(bare).astype(type.to_pandas_dtype()))
 
 
-def _decimals(texts: pa.Array, type: pa.DataType) -> pa.Array:
+def decimals(texts: pa.Array, type: pa.DataType) -> pa.Array:
     """All at once if none has to be rounded; else those that do one by one."""
     whole, part = type.precision - type.scale, type.scale
     pattern = (
@@ -189,11 +189,11 @@ def _decimals(texts: pa.Array, type: pa.DataType) -> pa.Array:
     if not pc.any(rest).as_py():
         return made
     unique = texts.filter(rest).dictionary_encode()
-    found = [_decimal(word, type) for word in unique.dictionary.to_pylist()]
+    found = [decimal_of(word, type) for word in unique.dictionary.to_pylist()]
     return pc.replace_with_mask(made, rest, pa.array(found, type).take(unique.indices))
 
 
-def _decimal(text: str, type: pa.DataType) -> Decimal | None:
+def decimal_of(text: str, type: pa.DataType) -> Decimal | None:
     """Commas do not count, as they stand between thousands."""
     bare = text.replace(",", "")
     if not bare.isascii():

@@ -286,6 +286,20 @@ def _clock(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 
 @kernel
+def _offset(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """How many bytes name a zone, as Z or +HH:mm, and the microseconds that it is ahead."""
+    if at + 1 == end and data[at] == 90:
+        return 1, 0
+    if at + 6 != end or data[at + 3] != 58 or (data[at] != 43 and data[at] != 45):
+        return 0, 0
+    h, m = _number(data, at + 1, 2), _number(data, at + 4, 2)
+    if h < 0 or h > 17 or m < 0 or m > 59:
+        return 0, 0
+    us = (h * 60 + m) * 60_000_000
+    return 6, us if data[at] == 43 else -us
+
+
+@kernel
 def _time(data: Bytes, begin: int, end: int, zoned: bool, is_utc: bool) -> tuple[int, int]:
     """Microseconds since 1970, and what came of reading them."""
     day = _day(data, begin) if end - begin >= 10 else 1 << 41
@@ -293,22 +307,22 @@ def _time(data: Bytes, begin: int, end: int, zoned: bool, is_utc: bool) -> tuple
     if end - begin > 10 and day < 1 << 41:
         between = data[begin + 10]
         us, p = _clock(data, begin + 11, end) if between in (84, 32) else (-1, -1)
-    named = p >= 0 and p + 1 == end and data[p] == 90
+    named, ahead_us = _offset(data, p, end) if p >= 0 else (0, 0)
     if day >= 1 << 41 or p + named != end:
         return 0, _unread(data, begin, end)
     if day >= 1 << 40 or us < 0 or (named and not zoned):
         return 0, BAD
     if zoned and not named and not is_utc:
         return 0, ODD
-    return day * DAY_US + us, FOUND
+    return day * DAY_US + us - ahead_us, FOUND
 
 
 @kernel
 def times(
     data: Bytes, begins: Places, ends: Places, kinds: States, zoned: bool, is_utc: bool
 ) -> tuple[npt.NDArray[np.int64], States]:
-    """yyyy-MM-dd, or with HH:mm:ss, a fraction and Z: microseconds since 1970. Times that are to
-    have a zone and do not name one are read only if it is UTC."""
+    """yyyy-MM-dd, or with HH:mm:ss, a fraction and Z or +HH:mm: microseconds since 1970. Times that
+    are to have a zone and do not name one are read only if it is UTC."""
     made = np.zeros(begins.size, np.int64)
     states = np.zeros(begins.size, np.uint8)
     for i in range(begins.size):

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from skewless.engine.decoding import Decoding
 from skewless.engine.exchange import MergeTask, Packet
 from skewless.engine.instance import StepTask
 from skewless.engine.operator import Arrival
@@ -41,7 +42,7 @@ class Reported(Protocol):
     def to_json(self) -> dict[str, Any]: ...
 
 
-def ingest_function(task: IngestTask, *, packets: bool) -> ArrowFunction:
+def ingest_function(task: IngestTask | Decoding, *, packets: bool) -> ArrowFunction:
     """Rows of an input in, what the task made of them out; with `packets`, these too."""
 
     def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

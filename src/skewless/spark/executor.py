@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from skewless.engine.batch import run_batch
+from skewless.engine.decoding import Decoding
 from skewless.engine.exchange import DEALS, Homes, MergeTask
 from skewless.engine.executor import Executor, Sink
 from skewless.engine.instance import StepTask
@@ -76,7 +77,7 @@ def done_here(work: Callable[[], Made]) -> Made | None:
 
 
 def taken_in(
-    frame: DataFrame, task: IngestTask, columns: tuple[int, ...], *, packets: bool
+    frame: DataFrame, task: IngestTask | Decoding, columns: tuple[int, ...], *, packets: bool
 ) -> DataFrame:
     """Rows of a DataFrame, taken in by an operator: what its tasks report, or send on as packets.
     Columns go by number: `mapInArrow` looks them up by name, and takes a dot in a name for a field

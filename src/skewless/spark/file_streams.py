@@ -22,7 +22,7 @@ from skewless.expressions import Shape
 from skewless.expressions.shape import lean
 from skewless.files.reading import FileFormat
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import arrow_schema, class_of, id_of, items, time_zone_of
+from skewless.spark.plans import arrow_schema, class_of, id_of, items, scala_map, time_zone_of
 from skewless.spark.shapes import shapes_of_frame
 
 MARK = "skewless.columns"  # the option by which a source is known that may be read so
@@ -85,7 +85,7 @@ def file_stream(frame: DataFrame) -> FileStream | None:
     if found is None or class_of(found[0]) != "StreamingRelation":
         return None
     leaf, shapes = found
-    options = _options(leaf.dataSource().options())
+    options = scala_map(leaf.dataSource().options())
     odd = any(session.conf.get(name, None) == value for name, value in ODD.items())
     if MARK not in options or odd:
         return None
@@ -116,13 +116,3 @@ def _meant(session: SparkSession, name: str, given: dict[str, str]) -> tuple[tup
         if option.lower() not in lowered and value and (name == "parquet" or not is_for_parquet):
             given[option] = value
     return tuple(given.items())
-
-
-def _options(scala: Any) -> dict[str, str]:
-    """A map of Scala's."""
-    found = {}
-    entries = scala.iterator()
-    while entries.hasNext():
-        entry = entries.next()
-        found[str(entry._1())] = str(entry._2())
-    return found

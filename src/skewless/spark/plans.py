@@ -60,6 +60,16 @@ def items(seq: Any) -> list[Any]:
     return [seq.apply(i) for i in range(seq.length())]
 
 
+def scala_map(scala: Any) -> dict[str, str]:
+    """A map of Scala's."""
+    found = {}
+    entries = scala.iterator()
+    while entries.hasNext():
+        entry = entries.next()
+        found[str(entry._1())] = str(entry._2())
+    return found
+
+
 def chain_of(plan: Any) -> list[Any] | None:
     """The nodes of a plan from its root to its leaf; None if it has several."""
     chain = [plan]

@@ -7,6 +7,7 @@ taken further by another operator. A tree of results is one query.
 from __future__ import annotations
 
 import atexit
+import logging
 import shutil
 import tempfile
 import uuid
@@ -25,9 +26,10 @@ from pyspark.sql.types import StructType
 from skewless.arrays.types import FAR_US
 from skewless.engine.batch import BatchWork
 from skewless.engine.clock import ClockRules
+from skewless.engine.decoding import Decoding
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
-from skewless.engine.pipeline import Feed, Node, Pipeline
+from skewless.engine.pipeline import Feed, IngestTask, Node, Pipeline
 from skewless.engine.reading import FileReading, Stream
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError, ColumnError
@@ -36,6 +38,7 @@ from skewless.spark.cluster import parallelism
 from skewless.spark.executor import SparkExecutor, taken_in, told
 from skewless.spark.file_streams import FileStream, file_stream
 from skewless.spark.interpreter import check_workers
+from skewless.spark.json_streams import JsonStream, json_stream
 from skewless.spark.pushdown import pushed_down
 from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import (
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
     from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop
     from skewless.spark.grouped import GroupedResult
     from skewless.spark.writer import ResultWriter
+
+log = logging.getLogger("skewless")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -361,6 +366,7 @@ class Plan:
         self.streams: list[DataFrame] = []
         self.schemas: dict[str, StructType] = {}
         self._looked_at: dict[int, FileStream | None] = {}
+        self._parsed: dict[int, JsonStream | str | None] = {}
 
     def add(self, result: Result, cores: int, mode: str | None) -> Node:
         """Add a result, and before it all that it is made of."""
@@ -412,10 +418,28 @@ class Plan:
     def described(self, feed: Feed) -> str:
         """Where rows come from, and who does what to them on their way."""
         if feed.source is None:
-            columns = " (files, read as columns)" if self._files(feed) is not None else ""
-            return f"stream {feed.stream}{columns}"
+            return f"stream {feed.stream}{self._way_of(feed)}"
         steps = "".join(f" → {method}" for method, _ in feed.shape)
         return f"{feed.source}{steps}{' (on Arrow)' if feed.shapes else ''}"
+
+    def _way_of(self, feed: Feed) -> str:
+        """How the rows of a stream come in, if it is not through Spark alone."""
+        if self._files(feed) is not None:
+            return " (files, read as columns)"
+        texts = self._json(feed)
+        if texts is None:
+            return ""
+        return (
+            f" (JSON, parsed by Spark: {texts})"
+            if isinstance(texts, str)
+            else " (JSON, parsed as columns)"
+        )
+
+    def _json(self, feed: Feed) -> JsonStream | str | None:
+        assert feed.stream is not None
+        if feed.stream not in self._parsed:
+            self._parsed[feed.stream] = json_stream(self.streams[feed.stream])
+        return self._parsed[feed.stream]
 
     def _files(self, feed: Feed) -> FileStream | None:
         assert feed.stream is not None
@@ -440,13 +464,25 @@ class Plan:
                 rows = files.told(followed[files.source], task)
                 frames.append(told(rows, packets=packets))
                 continue
-            frame = self.streams[feed.stream]
+            frame, taking, columns = self._taking(feed, task)
             frame = frame if task.buckets else frame.coalesce(tasks)
-            frames.append(taken_in(frame, task, feed.columns, packets=packets))
+            frames.append(taken_in(frame, taking, columns, packets=packets))
         united = frames[0]
         for frame in frames[1:]:
             united = united.unionAll(frame)
         return united
+
+    def _taking(
+        self, feed: Feed, task: IngestTask
+    ) -> tuple[DataFrame, IngestTask | Decoding, tuple[int, ...]]:
+        """Rows of a stream, what takes them in, and which of their columns."""
+        assert feed.stream is not None
+        texts = self._json(feed)
+        if isinstance(texts, JsonStream):
+            return texts.rows, *texts.decoding(task, feed.columns)
+        if texts is not None:
+            log.warning("Spark parses the JSON of stream %d: %s", feed.stream, texts)
+        return self.streams[feed.stream], task, feed.columns
 
 
 OFFERED = (

@@ -57,15 +57,15 @@ def shapes_above_leaf(session: SparkSession, plan: Any) -> tuple[Any, list[Shape
     chain = chain_of(plan)
     if chain is None:
         return None
-    shapes = []
-    for node in reversed(chain[:-1]):
-        if class_of(node) in PASSING:
-            continue
-        try:
-            shapes.append(_shape(session, node))
-        except Untranslatable:
-            return None
-    return chain[-1], shapes
+    try:
+        return chain[-1], shapes_of_nodes(session, chain[:-1])
+    except Untranslatable:
+        return None
+
+
+def shapes_of_nodes(session: SparkSession, nodes: Sequence[Any]) -> list[Shape]:
+    """What nodes of a plan do, which stand from the uppermost on; the lowest shape is first."""
+    return [_shape(session, node) for node in reversed(nodes) if class_of(node) not in PASSING]
 
 
 def _shape(session: SparkSession, node: Any) -> Shape:
