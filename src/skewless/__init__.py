@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from skewless.spark.arguments.join import Joined, join
     from skewless.spark.arguments.join3 import Joined3, join3
     from skewless.spark.arguments.similarity_join import Similar, similarity_join
+    from skewless.spark.from_json import from_json
     from skewless.spark.reader import FileStreamReader, readStream
     from skewless.spark.result import Result
 

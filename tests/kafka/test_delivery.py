@@ -22,7 +22,7 @@ from skewless.kafka.clients import Marker, PartClient
 from skewless.kafka.delivery import KafkaDeliverer, PartsTask, prefix_of
 from skewless.kafka.options import client_settings
 from skewless.state.commits import Commit, Delivery, Staged
-from skewless.state.delivery import delivery_id
+from skewless.state.identity import query_id
 from skewless.state.files import Folder
 from tests.crashes import CrashError, crash_at
 from tests.kafka.broker import Broker, free_port
@@ -67,7 +67,7 @@ class Staging:
         assert commit.deliver is not None
         return PartsTask(
             self.folder,
-            delivery_id(self.folder),
+            query_id(self.folder),
             marker,
             commit.deliver.parts,
             self.to,
@@ -173,7 +173,7 @@ def test_a_client_that_was_fenced_is_replaced(
     staging: Staging, kafka_broker: Broker, topic: str
 ) -> None:
     staging.deliver(staging.commit(0, rows(0)))
-    name = f"{prefix_of(delivery_id(staging.folder))}0"
+    name = f"{prefix_of(query_id(staging.folder))}0"
     PartClient(staging.deliverer._settings, name)  # as in another process
     staging.deliver(staging.commit(1, rows(10)))
     assert values(kafka_broker, topic) == once(0, 10)
@@ -206,7 +206,7 @@ def test_a_checkpoint_that_is_older_than_what_was_delivered(staging: Staging) ->
     restored = Folder(f"{staging.folder.root}/copy", epoch=2)
     restored.make("owner")
     restored.write("owner/000000000002.json", b"{}")
-    restored.write("delivery_id", delivery_id(staging.folder).encode())
+    restored.write("identity", query_id(staging.folder).encode())
     staging.folder = restored
     with pytest.raises(DeliveryError, match=r"has the results of epoch 5, batch 7 .* older copy"):
         staging.deliver(staging.commit(3, rows(0)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -57,6 +58,12 @@ STREAMS: dict[str, Columns] = {
     "trades": {"symbol": lambda i: i % 3, "traded_at": lambda i: at(i + 1)},
     "quotes": {"symbol": lambda i: i % 3, "quoted_at": at, "bid": float},
     "clicks": {"click_id": lambda i: i % 4, "at": at},
+    "kafka": {
+        "value": lambda i: json.dumps(
+            {"cell": i % 3, "ordered_at": at(i).isoformat(), "price": 4.0 + i}
+        ).encode(),
+        "offset": lambda i: i,
+    },
 }
 
 # By document and heading, for each of its blocks: the streams that it uses, and the results that it
@@ -71,6 +78,7 @@ BLOCKS: dict[tuple[str, str], list[tuple[str, str]]] = {
     ("README.md", "Compose"): [("orders tracks payments", "rides paid revenue")],
     ("files.md", "Reading"): [("tracks", "joined")],
     ("sinks.md", "Any other sink, with foreachBatch"): [("orders tracks", "joined"), ("", "")],
+    ("json.md", "Use"): [("kafka tracks", "joined")],
 }
 # Those that need jars or a server; tests/tables/lake_cases.py runs them.
 ELSEWHERE = {("sinks.md", heading): 1 for heading in ("Delta", "Iceberg", "JDBC")}

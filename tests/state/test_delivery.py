@@ -11,7 +11,7 @@ import pytest
 from skewless.errors import StateDamagedError, StateError, StateFormatError
 from skewless.state import commits
 from skewless.state.commits import Commit, CommitLog, Delivery, Move, Staged, read_checked
-from skewless.state.delivery import PART_BYTES, deliver, delivery_id, shared_out
+from skewless.state.delivery import PART_BYTES, deliver, shared_out
 from skewless.state.files import Folder
 from skewless.state.publish import is_shown, note_shown
 
@@ -114,11 +114,3 @@ def test_only_what_is_listed_is_delivered(folder: Folder) -> None:
 def test_results_that_wait_need_the_sink_that_they_are_for(folder: Folder) -> None:
     with pytest.raises(StateError, match=r"batch 3 .* still to be delivered to orders"):
         deliver(folder, Commit(3, {}, deliver=DELIVERY), None)
-
-
-def test_a_checkpoint_keeps_its_name(folder: Folder, tmp_path: Path) -> None:
-    name = delivery_id(folder)
-    assert delivery_id(Folder(folder.root)) == name
-    other = Folder(str(tmp_path / "other"))
-    other.make()
-    assert delivery_id(other) != name

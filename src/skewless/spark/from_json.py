@@ -56,6 +56,7 @@ def from_json(
     others = [name for name in df.columns if name != column]
     _check_names([*others, *fields.names])
     corrupt = given.get(CORRUPT_OPTION) or df.sparkSession.conf.get(CORRUPT_SETTING)
+    _check_corrupt(fields, str(corrupt))
     if corrupt not in fields.names and on_bad != "null":
         corrupt, fields_read = BAD, StructType([*fields.fields, StructField(BAD, StringType())])
         given[CORRUPT_OPTION] = BAD
@@ -115,6 +116,13 @@ def _options(options: Mapping[str, Any] | None) -> dict[str, str]:
         text = str(value).lower() if isinstance(value, bool) else str(value)
         given[known.get(str(key).lower(), str(key))] = text
     return given
+
+
+def _check_corrupt(fields: StructType, name: str) -> None:
+    kind = fields[name].dataType if name in fields.names else StringType()
+    if kind != StringType():
+        accepted = "string: it has the text of bad values"
+        raise ColumnError("schema", f"{name} ({kind.simpleString()})", accepted)
 
 
 def _check_names(names: list[str]) -> None:

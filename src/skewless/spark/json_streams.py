@@ -35,7 +35,6 @@ from skewless.spark.catalyst.zones import zone_of
 from skewless.spark.interpreter import is_remote
 from skewless.spark.plans import (
     arrow_schema,
-    chain_of,
     class_of,
     depends_on_now,
     id_of,
@@ -57,6 +56,9 @@ USUAL = {
     "spark.sql.legacy.json.allowEmptyString.enabled": "false",
     "spark.sql.legacy.json.enableDateTimeParsingFallback": None,
 }
+
+
+MAPS_SINCE = "4.3"  # of Spark: from then on, one bad value spoils a map
 
 
 class NotHereError(Exception):
@@ -107,23 +109,36 @@ def json_stream(frame: DataFrame) -> JsonStream | str | None:
     session = frame.sparkSession
     if is_remote(session):
         return None  # Spark Connect does not show its plans
-    chain = chain_of(frame._jdf.queryExecution().analyzed())
-    at = None if chain is None else _place(chain)
-    if chain is None or at is None:
-        return None
+    plan = frame._jdf.queryExecution().analyzed()
+    chain = _way_down(plan)
     try:
+        if chain is None:
+            if not _has_mark(plan):
+                return None
+            raise NotHereError("several streams come together above it")
         if depends_on_now(frame):
             raise NotHereError("the time of day is asked for")
-        return _stream(session, chain, at)
+        return _stream(session, chain)
     except NotHereError as why:
         return str(why)
     except Untranslatable as why:
         return f"Arrow cannot do what is done to its columns ({str(why).partition(';')[0]})"
 
 
-def _place(chain: list[Any]) -> int | None:
-    """Where the uppermost marked `from_json` stands."""
-    return next((i for i, node in enumerate(chain) if _marked(node) is not None), None)
+def _way_down(plan: Any) -> list[Any] | None:
+    """The nodes from the root of a plan to the uppermost marked `from_json`; None if there is none,
+    or several ways lead down."""
+    chain = [plan]
+    while _marked(chain[-1]) is None:
+        below = items(chain[-1].children())
+        if len(below) != 1:
+            return None
+        chain += below
+    return chain
+
+
+def _has_mark(plan: Any) -> bool:
+    return _marked(plan) is not None or any(map(_has_mark, items(plan.children())))
 
 
 def _marked(node: Any) -> Any:
@@ -135,14 +150,14 @@ def _marked(node: Any) -> Any:
     return last if is_json and MARK in scala_map(last.child().options()) else None
 
 
-def _stream(session: SparkSession, chain: list[Any], at: int) -> JsonStream:
-    """The stream of a plan whose node number `at` parses texts. A filter may stand above it, which
-    is `on_bad`; then comes the projection to the fields."""
-    parsed, above = _marked(chain[at]), at - 1
+def _stream(session: SparkSession, chain: list[Any]) -> JsonStream:
+    """The stream of a plan whose last node parses texts. A filter may stand above that, which is
+    `on_bad`; then comes the projection to the fields."""
+    parsed, above = _marked(chain[-1]), len(chain) - 2
     above -= class_of(chain[above]) == "Filter"
     options = scala_map(parsed.child().options())
     _check_usual(session, options)
-    [below] = items(chain[at].children())
+    [below] = items(chain[-1].children())
     ids = [id_of(attribute) for attribute in items(below.output())]
     fields = StructType.fromJson(json.loads(parsed.dataType().json()))
     corrupt = options.get(CORRUPT_OPTION) or session.conf.get(CORRUPT_SETTING, None)
@@ -150,7 +165,7 @@ def _stream(session: SparkSession, chain: list[Any], at: int) -> JsonStream:
     return JsonStream(
         _frame(session, below),
         ids.index(_text_id(parsed.child())),
-        JsonColumns(_checked_schema(fields), corrupt, zone),
+        JsonColumns(_checked_schema(session, fields, parsed.child()), corrupt, zone),
         tuple(_made(one, ids) for one in items(chain[above].projectList())),
         options[MARK],
         shapes_of_nodes(session, chain[:above]),
@@ -168,8 +183,11 @@ def _check_usual(session: SparkSession, options: dict[str, str]) -> None:
         raise NotHereError(f"{odd[0]} is {session.conf.get(odd[0])}")
 
 
-def _checked_schema(fields: StructType) -> pa.Schema:
-    for field in fields.fields:
+def _checked_schema(session: SparkSession, fields: StructType, parser: Any) -> pa.Schema:
+    """The fields as columns. As they were declared, strings may have a length that Spark minds."""
+    if "map<" in fields.simpleString() and session.version < MAPS_SINCE:
+        raise NotHereError(f"Spark {session.version} keeps other parts of maps with a bad value")
+    for field in StructType.fromJson(json.loads(parser.schema().json())).fields:
         if not _is_plain(field.dataType):
             raise NotHereError(f"`{field.name}` has strings of a length or collation")
     schema = arrow_schema(fields)
