@@ -46,6 +46,7 @@ format: venv ## format the code and mend what can be mended
 
 bench: setup ## measure everything; an hour and more
 	@$(PYTHON) -m benchmarks.native
+	@$(PYTHON) -m benchmarks.from_json
 	@$(PYTHON) -m benchmarks.hot_pairs
 	@$(PYTHON) -m benchmarks.state_growth
 	@$(PYTHON) -m benchmarks.balance

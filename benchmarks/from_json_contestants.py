@@ -105,7 +105,9 @@ def _counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def _parsed() -> Any:
-    columns = JsonColumns(arrow_schema(StructType.fromDDL(FIELDS)))
+    schema = StructType.fromDDL(FIELDS)
+    assert isinstance(schema, StructType)
+    columns = JsonColumns(arrow_schema(schema))
 
     def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:

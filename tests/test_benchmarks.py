@@ -56,6 +56,22 @@ def shown(report: dict[str, Any], show: Any) -> str:
 
 @pytest.mark.slow
 @pytest.mark.spark
+def test_from_json_says_all_it_promises(tmp_path: Path) -> None:
+    report = run_json(
+        "benchmarks.from_json", tmp_path,
+        "--rows-per-batch", "2000", "--batches", "1", "--warmup", "1",
+    )  # fmt: skip
+    (run,) = report["runs"]
+    assert run["same_result_rows"] is True
+    results = run["contestants"]
+    assert list(results) == ["skewless", "in_front", "spark", "parsing"]
+    assert all(results[name]["result_rows"] > 0 for name in ("skewless", "in_front", "spark"))
+    assert results["parsing"]["s_per_million"].keys() == {"spark", "skewless"}
+    assert len(run["ratios"]) == 3 and all(ratio > 0 for ratio in run["ratios"].values())
+
+
+@pytest.mark.slow
+@pytest.mark.spark
 def test_native_says_all_it_promises(tmp_path: Path) -> None:
     report = run_json(
         "benchmarks.native", tmp_path,

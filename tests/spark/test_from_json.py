@@ -267,8 +267,7 @@ def test_other_settings_are_sparks(
     ("fields", "why"),
     [
         ("k long, v binary", "`v` is of a type that only Spark reads"),
-        ("k long, v array<varchar(3)>", "`v` has strings of a length or collation"),
-        ("k long, v map<int,string>", "`v` is of a type that only Spark reads"),
+        ("k long, v array<string collate unicode>", "`v` has strings of a length or collation"),
         ("k long, v interval day to second", "`v` is of a type that only Spark reads"),
     ],
 )
@@ -353,6 +352,16 @@ def test_only_what_is_asked_for_is_handed_over(spark: SparkSession, tmp_path: Pa
             lambda f: sk.from_json(f, "value", "a int", options={"Mode": "FAILFAST"}),
             ArgumentError,
             "on_bad says what happens",
+        ),
+        (
+            lambda f: sk.from_json(f, "value", "a map<int,string>"),
+            ArgumentError,
+            "what Spark parses .*MAP_KEY_TYPE",
+        ),
+        (
+            lambda f: sk.from_json(f, "value", "a varchar(3)"),
+            ArgumentError,
+            "what Spark parses .*VARCHAR",
         ),
         (
             lambda f: sk.from_json(f, "value", "a int, _corrupt_record int"),
