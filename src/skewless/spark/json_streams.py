@@ -56,8 +56,6 @@ USUAL = {
     "spark.sql.legacy.json.allowEmptyString.enabled": "false",
     "spark.sql.legacy.json.enableDateTimeParsingFallback": None,
 }
-
-
 MAPS_SINCE = "4.3"  # of Spark: from then on, one bad value spoils a map
 
 
