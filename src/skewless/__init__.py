@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from skewless import errors
 from skewless.conditions import UNBOUNDED, band, equal
+from skewless.engine.listeners import on_batch
 from skewless.engine.report import BatchReport
 from skewless.history import history
 from skewless.strategies import FAMILIES as _FAMILIES
@@ -111,6 +112,7 @@ __all__ = [
     "history",
     "join",
     "join3",
+    "on_batch",
     "readStream",
     "similarity_join",
 ]

@@ -18,6 +18,7 @@ from skewless.engine.counted import MaybeReport, WorkPrices
 from skewless.engine.exchange import Homes
 from skewless.engine.idleness import idle_inputs, last_heard_us
 from skewless.engine.instance import Start, StepTask
+from skewless.engine.listeners import tell_listeners
 from skewless.engine.loss import LossLog
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Step
 from skewless.engine.pipeline import IngestTask, Node, Pipeline
@@ -335,7 +336,8 @@ class Query:
             staged, to_deliver = (), shared_out(staged, self._deliverer)
         commit = Commit(batch_id, states, staged, self._fingerprint, self.epoch, to_deliver)
         notes = {name: (*self._notes.get(name, ()), *self.sizes[name].notes()) for name in batches}
-        report = batch_report(self.pipeline, batches, outcomes, notes, phases_ms or {})
+        now_us = self.clock.now_us()
+        report = batch_report(self.pipeline, batches, outcomes, notes, phases_ms or {}, now_us)
         self.ownership.check()
         write_report(self.folder, batch_id, report.to_json())
         failpoints.hit("history.written", self.root, batch_id)
@@ -353,6 +355,7 @@ class Query:
         self._clean_up(batch_id, set(_files_of(batches.values())) - new)
         failpoints.hit("cleanup.done", self.root, batch_id)
         self._losses.watch(report)
+        tell_listeners(self.folder, report)
         return report
 
     def _made_durable(self, moves: Sequence[tuple[str, str]]) -> tuple[Move, ...]:

@@ -126,7 +126,8 @@ class OperatorReport:
     again with other arguments, or the number of instances is another. `idle` are the inputs that
     have had no rows for so long that the watermark goes on without them. `hosts` are the bytes that
     each host fetched from a remote store and wrote there, its requests, and how often it had
-    already what was asked for (`hits`) or not (`misses`).
+    already what was asked for (`hits`) or not (`misses`). `latest_us` is the latest event time that
+    any input has had so far.
     """
 
     name: str
@@ -148,6 +149,7 @@ class OperatorReport:
     notes: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    latest_us: int | None = None
 
     @property
     def matches(self) -> int:
@@ -253,12 +255,15 @@ class BatchReport(OperatorReport):
     query of one operator has that operator's figures. In one of several, `operators` has a report
     for each, the lowest first; here then are the rows of the streams, everything that was dropped,
     the state and the decisions of all, and what the last one emitted and how it was balanced.
+    `ended_us` is when the report was written, by the driver's clock; none in those of versions
+    before 0.7.
     """
 
     batch_id: int
     duration_ms: float = 0.0
     phases_ms: Mapping[str, float] = field(default_factory=dict)
     operators: tuple[OperatorReport, ...] = ()
+    ended_us: int | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
         rows = ", ".join(f"{n:,} {name}" for name, n in self.rows.items())
@@ -275,6 +280,7 @@ class BatchReport(OperatorReport):
         operators: Sequence[OperatorReport],
         streams: Mapping[str, int],
         phases_ms: Mapping[str, float],
+        ended_us: int | None = None,
     ) -> BatchReport:
         """The report of a query, from those of its operators, the lowest first. `streams` are the
         rows that came from outside."""
@@ -282,6 +288,7 @@ class BatchReport(OperatorReport):
             "batch_id": batch_id,
             "duration_ms": round(sum(phases_ms.values()), 3),
             "phases_ms": {k: round(v, 3) for k, v in phases_ms.items()},
+            "ended_us": ended_us,
         }
         root = operators[-1]
         own = {f.name: getattr(root, f.name) for f in fields(OperatorReport)}

@@ -18,6 +18,7 @@ def batch_report(
     outcomes: Mapping[str, Outcome],
     notes: Mapping[str, tuple[str, ...]],
     phases_ms: Mapping[str, float],
+    ended_us: int,
 ) -> BatchReport:
     """What happened in a batch; `notes` say of an operator what is new about it."""
     reports = [
@@ -29,7 +30,7 @@ def batch_report(
         for node, i, _ in pipeline.streams()
     }
     batch_id = batches[pipeline.root.name].batch_id
-    return BatchReport.of(batch_id, reports, streams, phases_ms)
+    return BatchReport.of(batch_id, reports, streams, phases_ms, ended_us)
 
 
 def _operator_report(
@@ -62,6 +63,7 @@ def _operator_report(
         notes=notes,
         idle=batch.idle,
         hosts=by_host((*(a.traffic for a in batch.arrivals), *worked)),
+        latest_us=max((t for t in batch.state.time_max_us.values() if t is not None), default=None),
     )
 
 
