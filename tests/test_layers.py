@@ -1,6 +1,6 @@
 """The layers of the package: who may import whom, read from the source without running it.
 
-`arrays` ← `state, placement, expressions` ← `files` ← `engine` ← `operators` ←
+`arrays` ← `state, placement, expressions` ← `files` ← `engine` ← `operators, monitor` ←
 `spark, simulation` ← `jobfile, cli`. A new module at the top of the package fails here until it is
 given its place in `MAY_IMPORT`. Inside `operators` no operator knows another, inside `placement` no
 way of dividing work knows another: what they share has a module of its own (`SHARED`). But for what
@@ -27,6 +27,7 @@ ENGINE = STORED | {"placement", "expressions", "files", "engine"}
 RUNNERS = ENGINE | {"operators"}
 ALL = RUNNERS | {
     "sql_types", "history", "kafka", "spark", "simulation", "workloads", "jobfile", "cli",
+    "sql_types", "history", "monitor", "spark", "simulation", "workloads", "jobfile", "cli",
     "__init__",
 }  # fmt: skip
 
@@ -47,6 +48,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "sql_types": {"errors", "placement"},
     "history": ENGINE | {"sql_types"},
     "spark": RUNNERS | {"kafka"},
+    "monitor": ENGINE - {"strategies", "files", "expressions"},
+    "spark": RUNNERS,
     "simulation": RUNNERS,
     "workloads": {"errors", "durations"},
     "jobfile": ALL - {"cli", "spark"},
@@ -224,6 +227,7 @@ BAD = {
     "registry": ("operators/a.py", "from ..strategies import x", "operators may not import strat"),
     "workloads": ("workloads/a.py", "from ..arrays import x", "workloads may not import arrays"),
     "history": ("history.py", "from .operators import x", "history may not import operators"),
+    "monitor": ("monitor/a.py", "from ..operators import x", "monitor may not import operators"),
     "leaf": ("durations.py", "from .arrays import x", "durations may not import arrays"),
     "other operator": (
         "operators/three_way/a.py",

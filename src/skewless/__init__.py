@@ -20,6 +20,7 @@ from skewless.conditions import UNBOUNDED, band, equal
 from skewless.engine.listeners import on_batch
 from skewless.engine.report import BatchReport
 from skewless.history import history
+from skewless.monitor.starting import dashboard, metrics
 from skewless.strategies import FAMILIES as _FAMILIES
 
 if TYPE_CHECKING:
@@ -105,6 +106,7 @@ __all__ = [
     "aggregate",
     "asof_join",
     "band",
+    "dashboard",
     "deduplicate",
     "equal",
     "errors",
@@ -112,6 +114,7 @@ __all__ = [
     "history",
     "join",
     "join3",
+    "metrics",
     "on_batch",
     "readStream",
     "similarity_join",

@@ -7,6 +7,7 @@ SkewlessError
 ├── DataError                rows that the query was told not to accept
 ├── ConditionError           a condition that fails on a row, as it would in Spark (ANSI mode)
 ├── DeliveryError            results that a system outside does not take
+├── MissingPackageError      something that is installed on request: says how
 └── StateError               something about the state folder
     ├── StateAccessError     it cannot be read or written
     ├── StateDamagedError    a commit or segment is missing, truncated or altered
@@ -59,6 +60,8 @@ class ConditionError(SkewlessError):
 
 class DeliveryError(SkewlessError):
     """Results that the system they are for does not take. They are committed, and wait."""
+class MissingPackageError(SkewlessError, ImportError):
+    """A package that only some uses need, and that is not installed."""
 
 
 class StateError(SkewlessError):

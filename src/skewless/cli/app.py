@@ -260,6 +260,112 @@ def inspect(
         show(query, reports, last, make_console(), decisions=decisions)
 
 
+Checkpoints = Annotated[
+    list[str],
+    typer.Argument(metavar="CKPT...", help="Checkpoint folders of queries, or their URIs."),
+]
+Host = Annotated[
+    str,
+    typer.Option(metavar="HOST", help="The address to listen at; this machine only by default."),
+]
+
+
+@app.command()
+def dashboard(
+    checkpoints: Checkpoints,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65_535, help="The port; 0 takes any free one.")
+    ] = 7575,
+    host: Host = "127.0.0.1",
+    token: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            envvar="SKEWLESS_DASHBOARD_TOKEN",
+            help="What one has to know to see it; made and printed where other machines can reach "
+            "it and none is given.",
+        ),
+    ] = None,
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Show queries on a local web page, live, running or not.
+
+    - Throughput, time by phase, watermark lag, state, late and dropped rows.
+
+    - The work of every instance in every batch, the heaviest keys, every decision and why; where a
+      key is, and since when.
+
+    It only reads: the histories and commits in the checkpoints, wherever they lie. The queries need
+    not run. Ctrl-C ends it.
+
+    Needs: pip install "skewless[dashboard]"
+    """
+    from skewless.monitor.starting import dashboard as show
+
+    _serve(show(*checkpoints, port=port, host=host, token=token), as_json)
+
+
+@app.command()
+def report(
+    checkpoint: Annotated[
+        str, typer.Argument(metavar="CKPT", help="The checkpoint folder of a query, or its URI.")
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The page to write.")
+    ] = Path("report.html"),
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Write all that the dashboard shows of a query into one page.
+
+    The page is one file with everything in it: it opens without a server or a network, and can be
+    sent around. It names the heaviest keys, unless the query hides them.
+
+    Needs: pip install "skewless[dashboard]"
+    """
+    from skewless.monitor.starting import report as write
+
+    batches = write(checkpoint, output)
+    if as_json:
+        typer.echo(json.dumps({"page": str(output), "batches": batches}))
+    else:
+        typer.echo(f"{output}: {batches:,} batches")
+
+
+@app.command()
+def metrics(
+    checkpoints: Checkpoints,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65_535, help="The port; 0 takes any free one.")
+    ] = 7576,
+    host: Host = "127.0.0.1",
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Tell Prometheus how queries are doing, from their checkpoints.
+
+    It only reads the histories in the checkpoints, in a process of its own. Counters begin with the
+    last batch that is there. Ctrl-C ends it. An example board for Grafana: docs/grafana.json.
+
+    Needs: pip install "skewless[metrics]"
+    """
+    from skewless.monitor.starting import metrics_of_checkpoints
+
+    _serve(metrics_of_checkpoints(checkpoints, host, port), as_json)
+
+
+def _serve(server: Any, as_json: bool) -> None:
+    """Say where something is to be seen, and wait until it is stopped."""
+    typer.echo(json.dumps({"url": server.url}) if as_json else f"{server.url}   (Ctrl-C ends it)")
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        pass  # there is nothing to continue
+    finally:
+        server.stop()
+
+
 @app.command()
 def rollback(
     checkpoint: Annotated[

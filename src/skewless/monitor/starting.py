@@ -1,0 +1,69 @@
+"""What a driver and the tool call: `sk.dashboard`, `sk.metrics`. What they need is loaded by then,
+and looked for before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from skewless.errors import ArgumentError
+from skewless.monitor.extras import METRICS, PAGE, SERVER, need
+
+if TYPE_CHECKING:
+    from skewless.monitor.metrics import MetricsServer
+    from skewless.monitor.server import Dashboard
+
+PORT = 7575
+METRICS_PORT = 7576
+HOST = "127.0.0.1"
+
+
+def dashboard(
+    *checkpoints: str, port: int = PORT, host: str = HOST, token: str | None = None
+) -> Dashboard:
+    """Show the queries of some checkpoints on a local web page, live, whether or not they run.
+
+    `port` 0 takes any that is free. It is reachable from this machine only, unless `host` says
+    otherwise; then a `token` is needed to see it, which is made if none is given. Returns an object
+    with `.url` and `.stop()`.
+
+    >>> shown = sk.dashboard("ckpt")                                       # doctest: +SKIP
+    >>> print(shown.url)                                                   # doctest: +SKIP
+    """
+    if not checkpoints:
+        raise ArgumentError("checkpoints", checkpoints, "one checkpoint location or more")
+    if token == "":
+        raise ArgumentError("token", token, "a text that is hard to guess, or None")
+    need("dashboard", SERVER)
+    from skewless.monitor.server import Dashboard
+
+    return Dashboard([str(one) for one in checkpoints], host, port, token).start()
+
+
+def metrics(port: int = METRICS_PORT, host: str = HOST) -> MetricsServer:
+    """Tell Prometheus of every batch that this process commits from now on, at
+    `http://host:port/metrics`. Returns an object with `.url` and `.stop()`.
+
+    >>> told = sk.metrics(port=9100)                                       # doctest: +SKIP
+    """
+    need("metrics", METRICS)
+    from skewless.monitor.metrics import metrics_of_this_process
+
+    return metrics_of_this_process(host, port)
+
+
+def metrics_of_checkpoints(checkpoints: Sequence[str], host: str, port: int) -> MetricsServer:
+    """The same of the queries of some checkpoints, in whatever process they run."""
+    need("metrics", METRICS)
+    from skewless.monitor.metrics import metrics_of
+
+    return metrics_of(checkpoints, host, port)
+
+
+def report(checkpoint: str, path: Path) -> int:
+    """Write the page of a run; how many batches it shows is returned."""
+    need("dashboard", PAGE)
+    from skewless.monitor.page import write_page
+
+    return len(write_page(checkpoint, path).whole.ids)
