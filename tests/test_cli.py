@@ -51,7 +51,7 @@ COMPOSED = {
     "aggregate-2: by": "city as string",
     "aggregate-2: input is": "join-1",
 }
-COMMANDS = ("demo", "run", "inspect", "rollback", "version")
+COMMANDS = ("demo", "run", "inspect", "dashboard", "report", "metrics", "rollback", "version")
 
 
 def invoke(*args: str, width: int = 200) -> Any:

@@ -54,6 +54,7 @@ class Story:
     name: str = "join"
     seed: int = 5
     figures: bool = True
+    begun_us: int = BEGUN_US
 
     @property
     def slots(self) -> int:
@@ -109,7 +110,7 @@ class Story:
         work = self.loads(batch, rng)
         rows = int(self.rows * (1 + 0.3 * np.sin(batch / 30)) + rng.integers(0, self.rows // 10))
         late = 37 if batch % 10 == 9 else 0
-        latest_us = BEGUN_US + batch * EVERY_US
+        latest_us = self.begun_us + batch * EVERY_US
         hot = 0.22 if self.is_hot(batch) else 0.02
         shares = [KeyShare(self.hot, hot)] if self.hot else []
         shares += [KeyShare(k, round(0.04 / (i + 1), 6)) for i, k in enumerate(self.others)]
@@ -133,8 +134,7 @@ class Story:
             ),
             heavy_keys=tuple(sorted(shares, key=lambda k: -k.share)),
             decisions=self.decisions(batch),
-            verdict=f"key {self.hot} carries 61% of the work; busiest/mean 1.50"
-            if self.is_hot(batch) else "no key stands out; busiest/mean 1.04",
+            verdict=self._verdict(batch, work),
             slots=slots,
             keys=keys,
             key_figures=on_keys,
@@ -145,6 +145,13 @@ class Story:
                 for i, host in enumerate(self.hosts)
             },
         )  # fmt: skip
+
+    def _verdict(self, batch: int, work: np.ndarray[Any, Any]) -> str:
+        even = f"busiest/mean {work.max() / work.mean():.2f}"
+        if not self.is_hot(batch):
+            return f"no key stands out; {even}"
+        split = "split 4 ways; " if batch > self.split_after else ""
+        return f"key {self.hot} carries {160 / work.sum():.0%} of the work; {split}{even}"
 
     def _figures(self, work: np.ndarray[Any, Any], batch: int) -> tuple[Figures, Figures]:
         spread = Placement.spread(self.slots, self.instances)
@@ -181,10 +188,11 @@ class Written:
     root: Path
     facts: dict[str, str] = field(default_factory=lambda: dict(FACTS))
     epoch: int = 1
+    far: Folder | None = None  # the state folder, if it is not on a disk
 
     @property
     def folder(self) -> Folder:
-        return Folder(str(self.root / "skewless"))
+        return self.far or Folder(str(self.root / "skewless"))
 
     def begin(self, token: str = "first") -> Written:
         for name in ("commits", "history", "owner"):

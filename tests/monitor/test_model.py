@@ -26,6 +26,7 @@ from tests.monitor.histories import (
     checkpoint,
     composed_checkpoint,
 )
+from tests.s3 import BUCKET, S3Server
 
 STORY = Story(hot_from=4, split_after=8)
 
@@ -234,6 +235,30 @@ def test_a_composed_query_and_its_operators(tmp_path: Path) -> None:
 
 
 # Following
+
+
+def test_a_checkpoint_in_a_bucket(s3: S3Server) -> None:
+    """It need not lie on a disk; nothing is written there, either."""
+    folder = s3.folder("ckpt/skewless")
+    written = Written(Path("unused"), far=folder).begin()
+    written.run(STORY, range(40))
+    before = sorted(s3.keys("ckpt/"))
+    location = folder.root.removesuffix("/skewless")
+    model = QueryModel(CheckpointReader(location, s3.hadoop))
+    caught_up(model)
+    assert (model.status, model.last_batch) == (Status.HERE, 39), model.why
+    assert view(model, "placement")["own"][0]["key"] == "42"
+    assert sorted(s3.keys("ckpt/")) == before
+    written.run(STORY, range(40, 42))
+    model.refresh()
+    assert model.whole.ids.tolist() == list(range(42))
+    for key in s3.keys("ckpt/"):
+        s3.client.delete_object(Bucket=BUCKET, Key=key)
+    model.refresh()
+    assert (model.status, model.last_batch) == (Status.GONE, 41)
+    unreachable = QueryModel(CheckpointReader("nowhere://x/y", {}))
+    unreachable.refresh()
+    assert unreachable.status is Status.UNREADABLE
 
 
 def test_only_what_is_new_is_read(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:

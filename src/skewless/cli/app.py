@@ -12,6 +12,7 @@ from rich.console import Console
 from typer.core import TyperGroup
 
 from skewless.cli.failures import explain
+from skewless.monitor.starting import HOST, METRICS_PORT, PORT
 
 TRACEBACK = "SKEWLESS_TRACEBACK"
 INTERRUPTED = 130
@@ -275,8 +276,8 @@ def dashboard(
     checkpoints: Checkpoints,
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65_535, help="The port; 0 takes any free one.")
-    ] = 7575,
-    host: Host = "127.0.0.1",
+    ] = PORT,
+    host: Host = HOST,
     token: Annotated[
         str | None,
         typer.Option(
@@ -338,8 +339,8 @@ def metrics(
     checkpoints: Checkpoints,
     port: Annotated[
         int, typer.Option(metavar="N", min=0, max=65_535, help="The port; 0 takes any free one.")
-    ] = 7576,
-    host: Host = "127.0.0.1",
+    ] = METRICS_PORT,
+    host: Host = HOST,
     as_json: Json = False,
     traceback: Traceback = False,
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from skewless.monitor.model import QueryModel
 from skewless.monitor.reading import CheckpointReader
@@ -57,5 +57,8 @@ class Follower:
             self._wake.wait(None if self._is_nobody_there() else self._every_s)
 
 
-def models_of(checkpoints: Sequence[str]) -> list[QueryModel]:
-    return [QueryModel(CheckpointReader(checkpoint)) for checkpoint in checkpoints]
+def models_of(
+    checkpoints: Sequence[str], settings: Mapping[str, str] | None = None
+) -> list[QueryModel]:
+    """Of each checkpoint what is known of its query: nothing yet."""
+    return [QueryModel(CheckpointReader(checkpoint, settings)) for checkpoint in checkpoints]

@@ -8,7 +8,7 @@ import json
 import secrets
 import socket
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from http.cookies import SimpleCookie
 from ipaddress import ip_address
@@ -33,7 +33,6 @@ from skewless.monitor.model import QueryModel
 from skewless.monitor.views import POINTS, POINTS_MAX, VIEWS, Window, about, overview
 
 KEY_MAX = 10_000  # characters of a key that is looked up
-STARTED_WITHIN_S = 10
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 
 HEADERS = {
@@ -248,13 +247,14 @@ class Dashboard:
         host: str,
         port: int,
         token: str | None = None,
+        settings: Mapping[str, str] | None = None,
         every_s: float = EVERY_S,
     ) -> None:
         if token is None and not is_loopback(host):
             token = secrets.token_urlsafe(24)
         assets()  # what is missing is missed now
         self.token = token
-        self._follower = Follower(models_of(checkpoints), every_s)
+        self._follower = Follower(models_of(checkpoints, settings), every_s)
         self._socket = _bound(host, port)
         config = uvicorn.Config(
             make_app(self._follower, token), log_level="warning", access_log=False, lifespan="off"

@@ -3,7 +3,8 @@ and looked for before."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,28 +18,37 @@ if TYPE_CHECKING:
 PORT = 7575
 METRICS_PORT = 7576
 HOST = "127.0.0.1"
+TOKEN_LEAST = 8
+
+_TOKEN = re.compile(rf"[A-Za-z0-9._~-]{{{TOKEN_LEAST},}}")
 
 
 def dashboard(
-    *checkpoints: str, port: int = PORT, host: str = HOST, token: str | None = None
+    *checkpoints: str,
+    port: int = PORT,
+    host: str = HOST,
+    token: str | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> Dashboard:
     """Show the queries of some checkpoints on a local web page, live, whether or not they run.
 
     `port` 0 takes any that is free. It is reachable from this machine only, unless `host` says
-    otherwise; then a `token` is needed to see it, which is made if none is given. Returns an object
-    with `.url` and `.stop()`.
+    otherwise; then a `token` is needed to see it, which is made if none is given. `settings` are
+    Hadoop's, as in `history`, for stores that take more to be reached than the environment says.
+    Returns an object with `.url` and `.stop()`.
 
     >>> shown = sk.dashboard("ckpt")                                       # doctest: +SKIP
     >>> print(shown.url)                                                   # doctest: +SKIP
     """
     if not checkpoints:
         raise ArgumentError("checkpoints", checkpoints, "one checkpoint location or more")
-    if token == "":
-        raise ArgumentError("token", token, "a text that is hard to guess, or None")
+    if token is not None and _TOKEN.fullmatch(token) is None:
+        accepted = f"None, or at least {TOKEN_LEAST} letters, digits and any of -._~"
+        raise ArgumentError("token", "…", accepted)  # it need not stand in logs
     need("dashboard", SERVER)
     from skewless.monitor.server import Dashboard
 
-    return Dashboard([str(one) for one in checkpoints], host, port, token).start()
+    return Dashboard([str(one) for one in checkpoints], host, port, token, settings).start()
 
 
 def metrics(port: int = METRICS_PORT, host: str = HOST) -> MetricsServer:
