@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,8 @@ pytest.importorskip("playwright")
 
 STORY = Story(hot_from=4, split_after=25)
 EVIL = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1><b>b</b>&lt;"
+
+PATIENCE_S = 30
 
 Opened = Callable[..., Any]
 
@@ -74,6 +77,15 @@ def says(page: Any, selector: str, text: str) -> None:
     page.locator(selector, has_text=text).first.wait_for()
 
 
+def until(page: Any, condition: str) -> None:
+    """Wait until something holds in the page. Its policy lets no text be run there, so that the
+    browser is asked again and again."""
+    end = time.monotonic() + PATIENCE_S
+    while not page.evaluate(condition):
+        assert time.monotonic() < end, condition
+        page.wait_for_timeout(50)
+
+
 def plotted(page: Any, figure: str, trace: int = 0) -> Any:
     """What a chart has been given."""
     return page.evaluate(f"document.querySelector('#{figure} .chart').data[{trace}]")
@@ -86,7 +98,7 @@ def test_it_follows_a_query(opened: Opened, tmp_path: Path) -> None:
     assert plotted(page, "throughput")["x"] == list(range(20))
     written.run(STORY, range(20, 23))
     says(page, "#where", "batch 22")
-    page.wait_for_function("document.querySelector('#throughput .chart').data[0].x.length == 23")
+    until(page, "document.querySelector('#throughput .chart').data[0].x.length == 23")
     reports = [batch_report(STORY, b) for b in range(23)]
     rates = [sum(r.rows.values()) / r.duration_ms * 1000 for r in reports]
     assert plotted(page, "throughput")["y"] == pytest.approx(rates, rel=1e-3)
@@ -104,11 +116,11 @@ def test_a_split_as_it_happens(opened: Opened, tmp_path: Path) -> None:
     assert "key 42" in row.inner_text() and "2, 3, 4, 5" in row.inner_text()
     assert "split of key 42 after batch 25" in page.locator("#said").inner_text()
     page.locator("#placement").scroll_into_view_if_needed()
-    page.wait_for_function(
-        "[...document.querySelector('#instances .chart').data].some(t => t.name == 'key 42')"
+    until(
+        page, "[...document.querySelector('#instances .chart').data].some(t => t.name == 'key 42')"
     )
     page.locator("#heat").scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelector('#heat .chart').data[0].x.length == 32")
+    until(page, "document.querySelector('#heat .chart').data[0].x.length == 32")
 
 
 def test_a_checkpoint_that_is_deleted_and_comes_back(opened: Opened, tmp_path: Path) -> None:
@@ -137,10 +149,11 @@ def test_ten_thousand_batches(opened: Opened, tmp_path: Path) -> None:
     story = Story(instances=4, figures=False, hot_from=7777, split_after=7779)
     checkpoint(tmp_path, story, 10_000)
     page = opened(tmp_path)
-    page.wait_for_function("!document.querySelector('#where').textContent.includes('reading')")
-    page.wait_for_function(
+    until(page, "!document.querySelector('#where').textContent.includes('reading')")
+    until(
+        page,
         "document.querySelector('#throughput .chart').data.length == 3 && "
-        "document.querySelector('#throughput .chart').data[0].x[0] == 0"
+        "document.querySelector('#throughput .chart').data[0].x[0] == 0",
     )
     assert len(plotted(page, "throughput")["x"]) <= 641
     draw_all(page)
@@ -214,7 +227,7 @@ def test_many_queries_and_their_operators(opened: Opened, tmp_path: Path) -> Non
     page.locator("#all-table button", has_text="aggregate-2").click()
     says(page, "#where", "batch 11")
     page.locator("#operator").select_option("aggregate-2")
-    page.wait_for_function("document.querySelector('#tiles').textContent.includes('4 instances')")
+    until(page, "document.querySelector('#tiles').textContent.includes('4 instances')")
     draw_all(page)
     says(page, "#instances", "does not place its work by slots")
     page.locator("#query").select_option("0")
@@ -275,7 +288,7 @@ def test_ranges_of_batches(opened: Opened, tmp_path: Path) -> None:
     checkpoint(tmp_path, Story(figures=False), 300)
     page = opened(tmp_path)
     page.locator("#range").select_option("100")
-    page.wait_for_function("document.querySelector('#throughput .chart').data[0].x[0] == 200")
+    until(page, "document.querySelector('#throughput .chart').data[0].x[0] == 200")
     assert plotted(page, "throughput")["x"] == list(range(200, 300))
 
 
@@ -289,7 +302,7 @@ def test_the_page_of_a_run_needs_no_server(
     draw_all(page)
     assert all(url.startswith(("file:", "data:", "blob:")) for url in complaints.asked)
     page.locator("#operator").select_option("join-1")
-    page.wait_for_function("document.querySelector('#tiles').textContent.includes('8 instances')")
+    until(page, "document.querySelector('#tiles').textContent.includes('8 instances')")
     draw_all(page)
     for name in FIGURES:
         if name not in ("traffic",):

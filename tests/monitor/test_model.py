@@ -407,6 +407,26 @@ def test_what_cannot_be_read_is_said(written: Written) -> None:
     assert "cannot be read as a state file" in overview(model)["why"]
 
 
+def test_a_look_that_fails_loses_nothing(written: Written, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = followed(written.root)
+    written.own(2, after=14)
+    other = Story(hot_from=4, split_after=8, rows=90_000)
+    written.write(batch_report(other, b) for b in range(15, 25))
+    written.commit(24, {"join": other.placement(24)})
+    with monkeypatch.context() as broken:
+
+        def torn(self: CheckpointReader, batch_id: int) -> None:
+            raise OSError("the network is down")
+
+        broken.setattr(CheckpointReader, "_report", torn)
+        model.refresh()
+    assert (model.status, model.why) == (Status.UNREADABLE, "the network is down")
+    assert model.last_batch == 19
+    caught_up(model)
+    rows = [sum(r.rows.values()) for r in sk.history(str(written.root))]
+    assert told_by(model, "rows") == pytest.approx(rows, rel=1e-4)
+
+
 def test_reports_that_are_torn_or_gone_are_left_out(written: Written) -> None:
     written.folder.write(f"history/{7:012d}.json", b'{"batch')
     written.folder.delete(f"history/{9:012d}.json")

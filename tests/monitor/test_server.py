@@ -153,7 +153,9 @@ def test_nothing_can_be_changed(asked: TestClient, method: str) -> None:
 # Who is let in
 
 
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:7575", "10.0.0.3"])
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:7575", "10.0.0.3", "[::1", "localhost:x", ""]
+)
 def test_a_name_that_points_here_is_not_enough(asked: TestClient, host: str) -> None:
     answer = asked.get("/api/state", headers={"host": host})
     assert answer.status_code == 400

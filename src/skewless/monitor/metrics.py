@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Sequence
 from types import TracebackType
@@ -14,6 +15,8 @@ from skewless.engine.report import BatchReport
 from skewless.errors import ArgumentError
 from skewless.monitor.following import EVERY_S
 from skewless.monitor.reading import NOTHING, CheckpointReader, Status
+
+log = logging.getLogger("skewless")
 
 PREFIX = "skewless_"
 SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
@@ -167,7 +170,10 @@ class HistoryMetrics:
 
     def _run(self) -> None:
         while not self._stopped.wait(self._every_s):
-            self.look()
+            try:
+                self.look()
+            except Exception:
+                log.exception("could not count the batches of checkpoints; the next look may")
 
 
 def _new_reports(reader: CheckpointReader) -> list[BatchReport]:

@@ -76,10 +76,13 @@ class CheckpointReader:
         self._last = NOTHING
 
     def look(self, budget_s: float = BUDGET_S) -> Look:
-        """What is new. What goes wrong is said, not raised: the next look may succeed."""
+        """What is new. What goes wrong is said, not raised: the next look may succeed, and finds
+        then what this one did not tell."""
+        before = self._owner, self._facts, list(self._waiting), self._last
         try:
             return self._look(budget_s)
-        except (SkewlessError, OSError, ValueError, KeyError, TypeError) as error:
+        except Exception as error:
+            self._owner, self._facts, self._waiting, self._last = before
             return Look(Status.UNREADABLE, str(error) or type(error).__name__)
 
     def _look(self, budget_s: float) -> Look:

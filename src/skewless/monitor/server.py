@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 import secrets
 import socket
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from http.cookies import SimpleCookie
 from ipaddress import ip_address
 from types import TracebackType
 from typing import Any, Self
@@ -33,7 +33,8 @@ from skewless.monitor.model import QueryModel
 from skewless.monitor.views import POINTS, POINTS_MAX, VIEWS, Window, about, overview
 
 KEY_MAX = 10_000  # characters of a key that is looked up
-LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
+
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[^\[\]:]+))(?::\d+)?")
 
 HEADERS = {
     "content-security-policy": (
@@ -80,10 +81,10 @@ class Guard:
 
     def _refusal(self, connection: HTTPConnection) -> Response | None:
         if self._token is None:
-            name = connection.url.hostname
-            if name in LOCAL_NAMES:
+            asked = _HOST.fullmatch(connection.headers.get("host", ""))
+            if asked and is_loopback(asked["address"] or asked["name"]):
                 return None
-            return PlainTextResponse(f"This dashboard is not called {name}.\n", 400)
+            return PlainTextResponse("This dashboard goes by another name.\n", 400)
         given = connection.query_params.get("token")
         if given is not None and self._is_token(given):
             if connection.url.path != "/":
@@ -114,9 +115,7 @@ def _told_token(connection: HTTPConnection) -> str:
     scheme, _, given = connection.headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
         return given.strip()
-    cookies: SimpleCookie = SimpleCookie(connection.headers.get("cookie", ""))
-    found = cookies.get(_cookie(connection))
-    return "" if found is None else found.value
+    return connection.cookies.get(_cookie(connection), "")
 
 
 def _json(content: Any) -> Response:

@@ -90,10 +90,14 @@ const sk = {};
       const { cells, ...attributes } = Array.isArray(row) ? { cells: row } : row;
       return sk.make("tr", attributes, ...cells.map((cell, i) => sk.make("td", { class: columns[i][1] }, cell)));
     });
+    // Who is at a button stays there.
+    const place = [...table.querySelectorAll("button")].indexOf(document.activeElement);
     table.replaceChildren(
       sk.make("caption", { class: "quiet" }, caption),
       sk.make("thead", {}, head),
       sk.make("tbody", {}, ...body),
     );
+    const button = place < 0 ? null : table.querySelectorAll("button")[place];
+    if (button) button.focus({ preventScroll: true });
   };
 })();
