@@ -9,6 +9,7 @@ docs/pictures/ are the ones that the documents show.
 
 from __future__ import annotations
 
+import shutil
 import sys
 import tempfile
 import time
@@ -42,7 +43,7 @@ def write_queries(root: Path) -> list[str]:
     begun_us = time.time_ns() // 1000 - BATCHES * EVERY_US
     hosts = ("worker-1", "worker-2", "worker-3")
     checkpoint(root / "orders", Story(hosts=hosts, begun_us=begun_us), BATCHES)
-    composed_checkpoint(root / "payments", 120)
+    composed_checkpoint(root / "payments", 120, begun_us)
     checkpoint(root / "large", Story(instances=1000, slots_each=4, begun_us=begun_us), 60)
     checkpoint(root / "quiet", Story(hot_from=10**9, begun_us=begun_us), 3)
     return [str(root / name) for name in ("orders", "payments", "large", "quiet")]
@@ -57,6 +58,7 @@ def take(page: Any, folder: Path, look: str) -> None:
     page.wait_for_timeout(300)  # charts fade in
     page.screenshot(path=folder / f"{look}-all.png", full_page=True)
     page.screenshot(path=folder / f"{look}-top.png")
+    page.set_viewport_size({**page.viewport_size, "height": 2000})  # nothing lies over a section
     for section in SECTIONS:
         page.locator(f"#{section}").screenshot(path=folder / f"{look}-{section}.png")
 
@@ -64,8 +66,10 @@ def take(page: Any, folder: Path, look: str) -> None:
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="screenshots-"))
     folder.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as data, chromium() as browser:
-        shown = Dashboard(write_queries(Path(data)), "127.0.0.1", 0).start()
+    data = Path(tempfile.gettempdir()) / "checkpoints"  # which is to be read in the pictures
+    data.mkdir()
+    with chromium() as browser:
+        shown = Dashboard(write_queries(data), "127.0.0.1", 0).start()
         for look, options in LOOKS.items():
             page = browser.new_context(**options).new_page()
             page.goto(shown.url)
@@ -79,6 +83,7 @@ def main() -> None:
             draw_all(page)
             page.screenshot(path=folder / f"{name}-all.png", full_page=True)
         shown.stop()
+    shutil.rmtree(data)
     print(folder)
 
 

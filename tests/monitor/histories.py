@@ -239,8 +239,9 @@ def checkpoint(root: Path, story: Story, batches: int) -> Written:
     return made
 
 
-def composed_checkpoint(root: Path, batches: int) -> Written:
-    lower, upper = Story(name="join-1"), Story(name="aggregate-2", hot_from=10**9, instances=4)
+def composed_checkpoint(root: Path, batches: int, begun_us: int = BEGUN_US) -> Written:
+    lower = Story(name="join-1", begun_us=begun_us)
+    upper = Story(name="aggregate-2", hot_from=10**9, instances=4, begun_us=begun_us)
     facts = {"kind": "join-1 → aggregate-2", "join-1: left keys": "cell as int64",
              "aggregate-2: by": "city as string"}  # fmt: skip
     made = Written(root, facts).begin()

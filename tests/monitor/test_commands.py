@@ -102,6 +102,7 @@ def test_report_of_nothing(tmp_path: Path) -> None:
     assert not (tmp_path / "run.html").exists()
 
 
+@pytest.mark.slow
 def test_a_port_that_is_taken(tmp_path: Path) -> None:
     with started("metrics", str(tmp_path), "--port", "0") as (_, url):
         port = url.split(":")[2].split("/")[0]

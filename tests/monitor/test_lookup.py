@@ -25,11 +25,21 @@ from tests.strategies import EAGER
 HOT = 3
 
 
-def ran(root: Path, strategy: PlacementStrategy, batches: int = 8) -> tuple[Driver, QueryModel]:
+Ran = tuple[Driver, QueryModel]
+
+
+def ran(root: Path, strategy: PlacementStrategy, batches: int) -> Ran:
     driver = Driver(str(root / "skewless"), spec_of(), Setup(strategy, 4, 16))
     for number in range(batches):
         driver.run(number, batch_of(number, zipf(HOT), 400))
     return driver, followed(root)
+
+
+@pytest.fixture(scope="module")
+def balanced(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    """A run in which the hot key was split."""
+    strategy = Auto(tolerance=0.05, floor_ms=0, noise=0, **EAGER)
+    return ran(tmp_path_factory.mktemp("balanced"), strategy, 5)
 
 
 def workers(driver: Driver, hashed: int) -> list[int]:
@@ -42,9 +52,9 @@ def workers(driver: Driver, hashed: int) -> list[int]:
     return [i for i, mine in enumerate(units) if any(has(unit) for unit in mine)]
 
 
-def test_keys_of_a_real_run(tmp_path: Path) -> None:
-    driver, model = ran(tmp_path, Auto(tolerance=0.05, floor_ms=0, noise=0, **EAGER))
-    reports = sk.history(str(tmp_path))
+def test_keys_of_a_real_run(balanced: Ran) -> None:
+    driver, model = balanced
+    reports = sk.history(model.location)
     told = look_up(model, "", str(HOT))
     assert told["known"] and told["apart"]
     assert told["instances"] == workers(driver, int(told["hash"], 16))
@@ -65,8 +75,8 @@ def _last_about(reports: list[BatchReport], subject: str) -> tuple[int, str]:
     return found[-1]
 
 
-def test_the_hash_is_the_engines(tmp_path: Path) -> None:
-    _, model = ran(tmp_path, Auto(floor_ms=0, noise=0, **EAGER), 3)
+def test_the_hash_is_the_engines(balanced: Ran) -> None:
+    model = followed(Path(balanced[1].location))
     watched = dict(model.whole.watched)
     assert len(watched) > 1
     model.whole.watched.clear()
@@ -75,8 +85,8 @@ def test_the_hash_is_the_engines(tmp_path: Path) -> None:
         assert (int(told["hash"], 16), told["slot"], told["known"]) == (key.hash, key.slot, False)
 
 
-def test_what_is_no_key_is_said(tmp_path: Path) -> None:
-    _, model = ran(tmp_path, Auto(floor_ms=0, noise=0, **EAGER), 2)
+def test_what_is_no_key_is_said(balanced: Ran) -> None:
+    _, model = balanced
     for value in ("<script>alert(1)</script>", "1.5", "null", "99999999999999999999"):
         told = look_up(model, "", value)
         assert (told["hash"], told["slot"]) == (None, None)

@@ -206,7 +206,7 @@ def test_very_many_slots_share_cells(tmp_path: Path) -> None:
 
 def test_operators_without_slots_have_no_picture(tmp_path: Path) -> None:
     Written(tmp_path).begin().commit(0, {"join": None})
-    assert view(followed(tmp_path), "placement") == {"strategy": None}
+    assert view(followed(tmp_path), "placement")["strategy"] is None
 
 
 def test_bytes_of_each_host(tmp_path: Path) -> None:
@@ -230,8 +230,18 @@ def test_a_composed_query_and_its_operators(tmp_path: Path) -> None:
     lower = view(model, "series", operator="join-1")["columns"]
     assert {n for n in lower if n.startswith("phase/")} == {"phase/plan", "phase/join"}
     assert view(model, "placement", operator="join-1")["slots"] == 64
-    assert view(model, "placement", operator="aggregate-2") == {"strategy": None}
+    assert view(model, "placement", operator="aggregate-2")["strategy"] is None
+    assert view(model, "placement")["strategy"] is None, "the last operator has none"
     assert len(view(model, "heat", operator="aggregate-2")["work_ms"]) == 4
+
+
+def test_what_a_decision_changed_is_told_of_its_operator(tmp_path: Path) -> None:
+    composed_checkpoint(tmp_path, 70)
+    model = followed(tmp_path)
+    of_all = view(model, "decisions")["decisions"][0]
+    assert (of_all["subject"], of_all["before"], of_all["after"]) == ("join-1: key 42", None, None)
+    own = view(model, "decisions", operator="join-1")["decisions"][0]
+    assert own["subject"] == "key 42" and own["after"] < own["before"]
 
 
 # Following

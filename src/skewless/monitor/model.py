@@ -280,6 +280,8 @@ class QueryModel:
         return False
 
     def division(self, operator: str = "") -> Division | None:
-        """How the work of an operator is divided now; of a query, that of its last one."""
+        """How the work of an operator is divided now; of a query, that of its last operator, whose
+        figures are told of it."""
         found = self._divisions or {}
-        return found.get(operator) if operator else next(reversed(found.values()), None)
+        name = operator or next(reversed(self.operators), "")
+        return found.get(name) if name else next(iter(found.values()), None)

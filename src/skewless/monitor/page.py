@@ -21,7 +21,7 @@ from skewless.monitor.views import VIEWS, Window, about, overview
 POINTS = 600
 
 _STYLE = re.compile(r'<link rel="stylesheet"[^>]*>\n')
-_SCRIPTS = re.compile(r'<script src="assets/[^"]*" defer></script>\n')
+_SCRIPTS = re.compile(r'<script src="assets/[^>]*" defer></script>\n')
 
 
 def read_run(checkpoint: str) -> QueryModel:

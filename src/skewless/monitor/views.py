@@ -172,7 +172,11 @@ def decisions(model: QueryModel, window: Window) -> Json:
         if one.decision.accepted:
             kinds[one.decision.kind] = kinds.get(one.decision.kind, 0) + 1
     return {
-        "decisions": [_decision(scope, d) for d in reversed(shown[-DECISIONS_MAX:])],
+        "decisions": [
+            # How even the work of several operators is, no one figure says.
+            _decision(scope, d, is_judged=scope is not model.whole or not model.operators)
+            for d in reversed(shown[-DECISIONS_MAX:])
+        ],
         "all": len(shown),
         "refused": sum(not d.decision.accepted for d in shown),
         "kinds": kinds,
@@ -180,11 +184,13 @@ def decisions(model: QueryModel, window: Window) -> Json:
     }
 
 
-def _decision(scope: Scope, decided: Decided) -> Json:
+def _decision(scope: Scope, decided: Decided, *, is_judged: bool) -> Json:
     at = int(np.searchsorted(scope.ids, decided.batch_id))
     ratios = scope.column("busiest")
     after = ratios[at + 1 : at + 1 + SETTLES_IN]
     before = ratios[max(0, at - SETTLES_IN + 1) : at + 1]
+    if not is_judged:
+        before = after = np.zeros(0)
     return asdict(decided.decision) | {
         "batch": decided.batch_id,
         "ended_s": _number(scope.column("ended_s"), at),
@@ -202,7 +208,7 @@ def placement(model: QueryModel, window: Window) -> Json:
     """Who works on what, and how much that was in the last batch."""
     division = model.division(window.operator)
     if division is None:
-        return {"strategy": None}
+        return {"strategy": None, "of_several": bool(model.operators) and not window.operator}
     told: Json = {
         "strategy": division.strategy,
         "slots": division.slots,

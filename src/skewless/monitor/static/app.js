@@ -16,7 +16,7 @@
       else { visible.add(entry.target.id); isNew = true; }
     }
     if (isNew) soon(0);
-  }, { rootMargin: "300px 0px" });
+  }, { rootMargin: "120px 0px" });
 
   function soon(ms) {
     clearTimeout(timer);
@@ -54,7 +54,7 @@
     controls(queries, query);
     pulse(query);
     tell(query);
-    for (const id of Object.keys(sk.figures)) {
+    for (const id of window.Plotly ? Object.keys(sk.figures) : []) {
       const { views, draw } = sk.figures[id];
       const isThere = views.every((name) => source.views[name]);
       if (!visible.has(id) || !isThere) continue;
@@ -81,7 +81,7 @@
 
   function controls(queries, query) {
     $("query-control").hidden = queries.length < 2;
-    fill($("query"), queries.map((one, i) => [String(i), `${i + 1}: ${one.name || one.checkpoint}`]), shown.query);
+    fill($("query"), queries.map((one, i) => [String(i), `${i + 1}: ${sk.title(one)}`]), shown.query);
     $("operator-control").hidden = !query.operators.length;
     if (shown.operator && !query.operators.includes(shown.operator)) shown.operator = "";
     fill($("operator"), [["", "whole query"], ...query.operators.map((name) => [name, name])], shown.operator);
@@ -92,7 +92,7 @@
     const age = ended ? query.now_s - ended : null;
     let state = "live", text = "following";
     if (isStill) { state = "still"; text = "a finished report"; }
-    else if (query.status === "gone") { state = "gone"; text = "checkpoint is gone"; }
+    else if (query.status === "gone") { state = "gone"; text = query.seen_s ? "checkpoint is gone" : "no checkpoint yet"; }
     else if (query.status === "unreadable") { state = "gone"; text = "cannot be read"; }
     else if (isPaused) { state = "quiet"; text = "paused"; }
     else if (query.last_batch < 0) { state = "quiet"; text = "no batch yet"; }
@@ -101,8 +101,8 @@
     if ($("pulse-text").textContent !== text) $("pulse-text").textContent = text;
     const banner = $("banner");
     banner.hidden = query.status === "here";
-    const since = query.seen_s ? ` It was there ${sk.ago(query.now_s - query.seen_s)}; what is shown is from then.` : "";
-    const said = query.status === "gone" ? `The checkpoint ${query.checkpoint} is gone.${since} This page goes on when it comes back.`
+    const said = query.status === "gone" && !query.seen_s ? `There is no checkpoint of a skewless query at ${query.checkpoint} yet. This page goes on when there is.`
+      : query.status === "gone" ? `The checkpoint ${query.checkpoint} is gone. It was there ${sk.ago(query.now_s - query.seen_s)}; what is shown is from then. This page goes on when it comes back.`
       : query.status === "unreadable" ? `The checkpoint ${query.checkpoint} cannot be read: ${query.why}` : "";
     if (banner.textContent !== said) banner.textContent = said;
   }
@@ -170,5 +170,8 @@
   if (isStill) { $("range-control").hidden = true; $("pause").hidden = true; }
   shown.points = Math.max(150, Math.min(600, Math.round(document.querySelector("main").clientWidth / 2)));
   for (const id of Object.keys(sk.figures)) watcher.observe($(id));
+  // The chart library is large: what needs no chart is there before it.
+  const charts = $("charts");
+  if (charts && !window.Plotly) charts.addEventListener("load", () => soon(0));
   round();
 })();

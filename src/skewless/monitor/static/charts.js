@@ -51,6 +51,9 @@
     };
   }
 
+  // Batches are whole: a few of them get a tick each.
+  const batchTicks = (at, width) => (at.length < 8 ? { tickmode: "linear", tick0: at[0], dtick: width } : {});
+
   const drawn = new Map(); // of every chart, how to draw it again in other colours or widths
 
   function box(figure, kind) {
@@ -139,7 +142,7 @@
       }
       const heights = options.stacked ? [at.map((_, j) => shown.reduce((sum, line) => sum + (line.mean[j] || 0), 0)), options.peak || []]
         : shown.flatMap((line) => [line.max || line.mean, line.min || line.mean]);
-      const x = { tickmode: "auto", ...(at.length < 8 ? { dtick: Math.max(1, width) } : {}) };
+      const x = batchTicks(at, width);
       return { traces: traces.concat(options.marks ? options.marks() : []), options: {
         legend: shown.length > 1 || options.legend || Boolean(options.marks), x, y: { ...ticks(heights, kind), ...options.y },
         more: options.more ? options.more() : {} } };
@@ -157,7 +160,7 @@
     draw(figure, options.size, `${figure.querySelector("h3").textContent}. ${said}.`, () => ({
       traces: shown.map((line, i) => ({ x: at, y: line.sum, name: sk.chartText(line.name), type: "bar", width: width * 0.9,
         offset: 0, marker: { color: sk.series(i + 1), line: { width: 0 } }, text: line.sum.map(format), textposition: "none", hovertemplate: "%{text}" })),
-      options: { legend: true, more: { barmode: "stack" },
+      options: { legend: true, more: { barmode: "stack" }, x: batchTicks(at, width),
         y: ticks([at.map((_, j) => shown.reduce((sum, line) => sum + (line.sum[j] || 0), 0))], kind) },
     }));
     asTable(figure, () => [["batch", "n"], ...shown.map((line) => [line.name, "n"])],
@@ -183,7 +186,7 @@
         xgap: 0, ygap: z.length <= 24 ? 1 : 0,
         hovertemplate: "%{customdata}<br>batch %{x:,d}: %{z:,.3~f} ms<extra></extra>", customdata: z.map((line, i) => line.map(() => names[i])),
         colorbar: { thickness: 10, outlinewidth: 0, title: { text: "ms", side: "top", font: { size: 11 } }, tickfont: { size: 11 }, nticks: 4, len: 1, x: 1.01 } }],
-      options: { legend: false, y: { autorange: "reversed", title: { text: "instance", font: { size: 11 } }, tickformat: ",d", zeroline: false, showgrid: false,
+      options: { legend: false, x: batchTicks(at, width), y: { autorange: "reversed", title: { text: "instance", font: { size: 11 } }, tickformat: ",d", zeroline: false, showgrid: false,
         ...(z.length < 8 ? { dtick: group } : { nticks: 8 }) }, more: { hovermode: "closest" } },
     }));
     asTable(figure, () => [["instance", "n"], ["last", "n"], ["mean", "n"], ["most", "n"]], () => z.map((line, i) => {
@@ -246,6 +249,8 @@
       sk.format.ms(all[i]), told.own.filter((key) => key.instances.includes(i)).slice(0, 8).map((key) => sk.shortened(key.key)).join(", ")]));
   };
 
+  sk.areNumbered = (told) => told.instances <= 100 && told.cell_ms.length <= 512;
+
   sk.slots = function (figure, told) {
     const cells = told.cell_ms.length, wide = Math.min(64, cells), lines = Math.ceil(cells / wide);
     const grid = (list, none) => Array.from({ length: lines }, (_, r) => Array.from({ length: wide }, (_, c) => (r * wide + c < cells ? list[r * wide + c] : none)));
@@ -256,7 +261,7 @@
     chart.style.height = `${Math.max(90, Math.min(420, lines * 22 + 60))}px`;
     draw(figure, "", `Slots. ${told.slots} of them; the heaviest is ${names[heaviest]}, ${sk.format.ms(told.cell_ms[heaviest])}.`, () => ({
       traces: [{ type: "heatmap", z: grid(told.cell_ms, null), x: [...Array(wide).keys()], y: [...Array(lines).keys()].map((r) => r * wide * each), colorscale: heatScale(), zmin: 0, zmax: Math.max(...told.cell_ms) || 1, xgap: 1, ygap: 1,
-        text: grid(told.cell_instance.map(String), ""), texttemplate: told.instances <= 100 && cells <= 512 ? "%{text}" : "", textfont: { size: 10 },
+        text: grid(told.cell_instance.map(String), ""), texttemplate: sk.areNumbered(told) ? "%{text}" : "", textfont: { size: 10 },
         customdata: grid(names, ""), hovertemplate: "%{customdata}<br>%{z:,.3~f} ms<extra></extra>",
         colorbar: { thickness: 10, outlinewidth: 0, title: { text: "ms", side: "top", font: { size: 11 } }, tickfont: { size: 11 }, nticks: 3, len: 1.1, x: 1.01 } }],
       options: { legend: false, x: { showticklabels: false, ticks: "", title: { text: "" } }, y: { autorange: "reversed", showgrid: false, zeroline: false, title: { text: "slot", font: { size: 11 } }, tickformat: ",d",

@@ -71,6 +71,13 @@ const sk = {};
     return sk.format.seconds(Math.round(seconds)).replace(/\.\d+/, "") + " ago";
   };
 
+  // A query goes by the folder of its checkpoint; many of these are just called checkpoint.
+  sk.title = function (query) {
+    const parts = query.checkpoint.split("/").filter(Boolean);
+    const isPlain = /^(checkpoint|checkpoints|ckpt|_checkpoint)$/i.test(parts[parts.length - 1] || "");
+    return parts.slice(isPlain ? -2 : -1).join("/") || query.checkpoint;
+  };
+
   sk.$ = (id) => document.getElementById(id);
 
   sk.make = function (tag, attributes, ...children) {

@@ -105,12 +105,8 @@
     timeline(figure, { decisions: view, series }) {
       const all = view.decisions;
       const note = $("decisions-note");
-      if (!all.length) {
-        sk.empty(figure, "No change of balance was proposed.");
-        note.textContent = "";
-        $("decisions-table").replaceChildren();
-        return;
-      }
+      $("decisions-list").hidden = !all.length;
+      if (!all.length) { sk.empty(figure, "No change of balance was proposed."); return; }
       const kinds = [...new Set(all.map((d) => d.kind))].sort();
       const at = series.at;
       sk.timeline(figure, all, kinds, at[0], at.length ? at[at.length - 1] + series.width - 1 : 0);
@@ -129,10 +125,13 @@
     instances(figure, { placement: view }) {
       const slots = $("slots");
       slots.hidden = !view.placed;
-      if (!view.strategy) { sk.empty(figure, "This operator does not place its work by slots."); return; }
+      if (!view.strategy) {
+        sk.empty(figure, view.of_several ? "The last operator does not place its work by slots: choose another one above." : "This operator does not place its work by slots.");
+        return;
+      }
       if (!view.placed) { sk.empty(figure, `${view.strategy}: every instance takes part in every range of keys (${view.instances} instances, ${view.slots} slots).`); return; }
       $("instances-note").textContent = `work of the last batch, in milliseconds; ${view.strategy}, ${format.whole(view.slots)} slots, ${view.own.length === 1 ? "1 key has a place of its own" : `${format.whole(view.own.length)} keys have places of their own`}`;
-      $("slots-note").textContent = "equal ranges of hashes, in order; darker is more work" + (view.slots_per_cell > 1 ? `; ${view.slots_per_cell} in each cell` : "; the numbers are instances");
+      $("slots-note").textContent = "equal ranges of hashes, in order; darker is more work" + (view.slots_per_cell > 1 ? `; ${view.slots_per_cell} in each cell` : sk.areNumbered(view) ? "; the numbers are instances" : "");
       sk.instances(figure, view);
       sk.slots(slots, view);
     },
@@ -182,11 +181,11 @@
   const mood = (ratio) => (ratio > 2 ? "is-bad" : ratio > 1.3 ? "is-warn" : "is-good");
 
   sk.showSummary = function (query, isStill) {
-    document.title = `${query.name || "no query"} · skewless`;
-    $("title").textContent = query.name || "No query here yet";
+    document.title = `${sk.title(query)} · skewless`;
+    $("title").textContent = sk.title(query);
     const row = query.row || {};
     const ended = row.ended_s ? (isStill ? `, ended ${sk.clock(row.ended_s)}` : `, ${sk.ago(query.now_s - row.ended_s)}`) : "";
-    $("where").textContent = query.checkpoint + (query.last_batch >= 0 ? ` · batch ${format.whole(query.last_batch)}${ended}` : "") +
+    $("where").textContent = [query.name, query.checkpoint].filter(Boolean).join(" · ") + (query.last_batch >= 0 ? ` · batch ${format.whole(query.last_batch)}${ended}` : "") +
       (query.waiting ? ` · reading ${format.whole(query.waiting)} older reports` : "");
     $("verdict").textContent = [query.verdict, ...(query.idle || []).map((name) => `${name} is idle`)].filter(Boolean).join("; ");
     $("loss").hidden = !query.loss;
@@ -194,7 +193,7 @@
     const tiles = $("tiles");
     if (!query.row) {
       tiles.replaceChildren();
-      $("verdict").textContent = query.status === "here" ? (query.waiting ? "Reading …" : "No batch has been committed yet.") : "";
+      $("verdict").textContent = query.status === "here" ? (query.waiting ? "Reading …" : "No batch has been committed yet.") : "Nothing is known of it.";
       return;
     }
     const [rate, unit] = sk.parts.count(row.rate);
@@ -213,12 +212,12 @@
     $("all").hidden = queries.length < 2;
     if (queries.length < 2) return;
     sk.table($("all-table"), "All queries",
-      [["query", "key"], ["checkpoint", "path"], ["last seen", ""], ["last batch", "n"], ["rows/s", "n"], ["batch time", "n"], ["lag", "n"], ["state", "n"], ["busiest/mean", "n"], ["dropped", "n"]],
+      [["query", "key"], ["operators", "path"], ["last batch", "n"], ["ended", "n"], ["rows/s", "n"], ["batch time", "n"], ["lag", "n"], ["state", "n"], ["busiest/mean", "n"], ["dropped", "n"]],
       queries.map((query, i) => {
         const row = query.row || {};
         return { "aria-current": i === chosen ? "true" : null, cells: [
-          make("button", { type: "button", class: "link", on: { click: () => choose(i) } }, query.name || "no query yet"), query.checkpoint,
-          sk.statusText(query), query.last_batch >= 0 ? format.whole(query.last_batch) : "–", format.count(row.rate), format.ms(row.ms), format.seconds(row.lag_s),
+          make("button", { type: "button", class: "link", on: { click: () => choose(i) } }, sk.title(query)), query.name || "–",
+          query.last_batch >= 0 ? format.whole(query.last_batch) : "–", sk.statusText(query), format.count(row.rate), format.ms(row.ms), format.seconds(row.lag_s),
           format.bytes(row.state_bytes), format.ratio(row.busiest), format.count(row.dropped)] };
       }));
   };
