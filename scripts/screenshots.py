@@ -63,27 +63,31 @@ def take(page: Any, folder: Path, look: str) -> None:
         page.locator(f"#{section}").screenshot(path=folder / f"{look}-{section}.png")
 
 
+def take_all(browser: Any, url: str, folder: Path) -> None:
+    for look, options in LOOKS.items():
+        page = browser.new_context(**options).new_page()
+        page.goto(url)
+        page.locator("#tiles .tile").first.wait_for()
+        take(page, folder, look)
+    for number, name in ((1, "composed"), (2, "large"), (3, "quiet")):
+        page = browser.new_context(**LOOKS["light"]).new_page()
+        page.goto(url)
+        page.locator("#query").select_option(str(number))
+        page.wait_for_timeout(500)  # the charts of the first query are not those of this one
+        draw_all(page)
+        page.screenshot(path=folder / f"{name}-all.png", full_page=True)
+
+
 def main() -> None:
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else tempfile.mkdtemp(prefix="screenshots-"))
     folder.mkdir(parents=True, exist_ok=True)
     data = Path(tempfile.gettempdir()) / "checkpoints"  # which is to be read in the pictures
     data.mkdir()
-    with chromium() as browser:
-        shown = Dashboard(write_queries(data), "127.0.0.1", 0).start()
-        for look, options in LOOKS.items():
-            page = browser.new_context(**options).new_page()
-            page.goto(shown.url)
-            page.locator("#throughput .main-svg").first.wait_for()
-            take(page, folder, look)
-        for number, name in ((1, "composed"), (2, "large"), (3, "quiet")):
-            page = browser.new_context(**LOOKS["light"]).new_page()
-            page.goto(shown.url)
-            page.locator("#query").select_option(str(number))
-            page.wait_for_timeout(500)  # the charts of the first query are not those of this one
-            draw_all(page)
-            page.screenshot(path=folder / f"{name}-all.png", full_page=True)
-        shown.stop()
-    shutil.rmtree(data)
+    try:
+        with Dashboard(write_queries(data), "127.0.0.1", 0).start() as shown, chromium() as browser:
+            take_all(browser, shown.url, folder)
+    finally:
+        shutil.rmtree(data)
     print(folder)
 
 

@@ -65,6 +65,7 @@ def opened(browser: Any, complaints: Complaints) -> Iterator[Opened]:
         complaints.watch(page)
         page.goto(url)
         if wait:
+            page.locator("#throughput").scroll_into_view_if_needed()
             page.locator("#throughput .chart .main-svg").first.wait_for()
         return page
 

@@ -80,9 +80,10 @@ def test_the_hash_is_the_engines(balanced: Ran) -> None:
     watched = dict(model.whole.watched)
     assert len(watched) > 1
     model.whole.watched.clear()
+    model._divisions = {}  # the placement names keys, too
     for value, key in watched.items():
         told = look_up(model, "", value)
-        assert (int(told["hash"], 16), told["slot"], told["known"]) == (key.hash, key.slot, False)
+        assert (int(told["hash"], 16), told["known"]) == (key.hash, False)
 
 
 def test_what_is_no_key_is_said(balanced: Ran) -> None:
@@ -119,6 +120,15 @@ def test_a_key_that_was_set_apart_long_ago(tmp_path: Path) -> None:
     told = look_up(followed(tmp_path), "", story.hot)
     assert told["apart"] and told["since"] is None
     assert "before the batches that are known" in told["why"]
+
+
+def test_a_key_that_only_the_placement_names(tmp_path: Path) -> None:
+    story = Story(hot="of several, columns", hot_from=0, split_after=5)
+    checkpoint(tmp_path, story, 20)
+    model = followed(tmp_path)
+    model.whole.watched.clear()
+    told = look_up(model, "", story.hot)
+    assert (told["known"], told["instances"]) == (True, list(story.sharing))
 
 
 def test_a_key_of_one_operator(tmp_path: Path) -> None:

@@ -26,9 +26,9 @@ _ONE_KEY = re.compile(r"(?P<name>.+) as (?P<type>\w+)(?: or null)?")
 def look_up(model: QueryModel, operator: str, value: str) -> Json:
     """Everything that is known of a key, by its value as people write it."""
     scope, division = model.scope(operator), model.division(operator)
-    watched = scope.watched.get(value)
-    hashed = watched.hash if watched else _hash(_facts_of(model.facts, operator), value)
-    told: Json = {"key": value, "known": watched is not None, "hash": None, "slot": None}
+    told_hash = _told_hash(scope, division, value)
+    hashed = _hash(_facts_of(model.facts, operator), value) if told_hash is None else told_hash
+    told: Json = {"key": value, "known": told_hash is not None, "hash": None, "slot": None}
     told |= _shares(scope, value)
     if hashed is None:
         return told | {"why": "Only keys that were among the heaviest are known by this value."}
@@ -40,6 +40,14 @@ def look_up(model: QueryModel, operator: str, value: str) -> Json:
     here = own.instances if own else (int(division.placement.instance_of[slot]),)
     told |= {"instances": list(here), "apart": own is not None, "split": len(here) > 1}
     return told | _history(scope, value, slot, division, is_apart=own is not None)
+
+
+def _told_hash(scope: Scope, division: Division | None, value: str) -> int | None:
+    """The hash of a key that a report or the placement names."""
+    if value in scope.watched:
+        return scope.watched[value].hash
+    own = () if division is None or division.placement is None else division.placement.isolated
+    return next((key.hash for key in own if key.value == value), None)
 
 
 def _history(scope: Scope, value: str, slot: int, division: Division, *, is_apart: bool) -> Json:

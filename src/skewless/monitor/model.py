@@ -121,6 +121,8 @@ class Scope:
 
     def _watch(self, keys: Sequence[WatchedKey]) -> None:
         for key in keys:
+            if not key.value:  # no row of it was at hand to tell it
+                continue
             self.watched.pop(key.value, None)
             self.watched[key.value] = key
         while len(self.watched) > WATCHED_MAX:

@@ -6,7 +6,7 @@
   const source = sk.source();
   const isStill = Boolean($("skewless-run"));
   const shown = { query: 0, operator: "", batches: 0, points: 400 };
-  let isPaused = false, timer = 0, isAsking = false, factsOf = "", toldOf = null;
+  let isPaused = false, timer = 0, due = Infinity, isAsking = false, factsOf = "", toldOf = null;
 
   const visible = new Set();
   const watcher = new IntersectionObserver((entries) => {
@@ -18,12 +18,17 @@
     if (isNew) soon(0);
   }, { rootMargin: "120px 0px" });
 
+  // Ask again after a while; who wants it sooner is not put off by who can wait.
   function soon(ms) {
+    const at = performance.now() + ms;
+    if (at >= due) return;
     clearTimeout(timer);
+    due = at;
     timer = setTimeout(round, ms);
   }
 
   async function round() {
+    due = Infinity;
     if (isAsking) { soon(SOON_MS); return; }
     isAsking = true;
     let wait = EVERY_MS;
