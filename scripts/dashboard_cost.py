@@ -76,9 +76,11 @@ def follow(root: Path, story: Story, batches: int, seconds: int) -> None:
             page = browser.new_context(viewport=WIDE).new_page()
             begun = time.monotonic()
             page.goto(url)
+            page.locator("#tiles .tile").first.wait_for()
+            figures = time.monotonic() - begun
             page.locator("#latency .chart .main-svg").first.wait_for()
-            load = os.getloadavg()[0] / (os.cpu_count() or 1)
-            print(f"{what}: {time.monotonic() - begun:.2f} s (load {load:.1f} per core)")
+            charts, load = time.monotonic() - begun, os.getloadavg()[0] / (os.cpu_count() or 1)
+            print(f"{what}: {figures:.2f} s, charts {charts:.2f} s (load {load:.1f} per core)")
             while "reading" in page.locator("#where").inner_text():
                 page.wait_for_timeout(200)
         written, cpu, begun = Written(root), spent(server), time.monotonic()

@@ -120,8 +120,10 @@ def test_a_split_as_it_happens(opened: Opened, tmp_path: Path) -> None:
     until(
         page, "[...document.querySelector('#instances .chart').data].some(t => t.name == 'key 42')"
     )
-    page.locator("#heat").scroll_into_view_if_needed()
-    until(page, "document.querySelector('#heat .chart').data[0].x.length == 32")
+    # What was out of sight meanwhile is up to date when it is seen again.
+    for figure in ("heat", "state", "latency"):
+        page.locator(f"#{figure}").scroll_into_view_if_needed()
+        until(page, f"document.querySelector('#{figure} .chart').data[0].x.length == 32")
 
 
 def test_a_checkpoint_that_is_deleted_and_comes_back(opened: Opened, tmp_path: Path) -> None:

@@ -255,8 +255,7 @@ class BatchReport(OperatorReport):
     query of one operator has that operator's figures. In one of several, `operators` has a report
     for each, the lowest first; here then are the rows of the streams, everything that was dropped,
     the state and the decisions of all, and what the last one emitted and how it was balanced.
-    `ended_us` is when the report was written, by the driver's clock; none in those of versions
-    before 0.7.
+    `ended_us` is when the report was written, by the driver's clock; older versions did not say.
     """
 
     batch_id: int

@@ -20,7 +20,7 @@ from skewless.monitor.views import VIEWS, Window, about, overview
 
 POINTS = 600
 
-_STYLE = re.compile(r'<link rel="stylesheet"[^>]*>\n')
+_STYLE = re.compile(r'<link rel="(?:stylesheet|preload)"[^>]*>\n')
 _SCRIPTS = re.compile(r'<script src="assets/[^>]*" defer></script>\n')
 
 

@@ -22,7 +22,7 @@ Json = dict[str, Any]
 POINTS, POINTS_MAX = 400, 2000
 HEAT_ROWS = 128
 KEYS_SHOWN = 8
-KEYS_LISTED = 20
+KEYS_LISTED = 12
 DECISIONS_MAX = 500
 SETTLES_IN = 5  # batches after a decision, by which its effect is judged
 SPARK_POINTS = 60
@@ -188,13 +188,12 @@ def _decision(scope: Scope, decided: Decided, *, is_judged: bool) -> Json:
     at = int(np.searchsorted(scope.ids, decided.batch_id))
     ratios = scope.column("busiest")
     after = ratios[at + 1 : at + 1 + SETTLES_IN]
-    before = ratios[max(0, at - SETTLES_IN + 1) : at + 1]
     if not is_judged:
-        before = after = np.zeros(0)
+        after = np.zeros(0)
     return asdict(decided.decision) | {
         "batch": decided.batch_id,
         "ended_s": _number(scope.column("ended_s"), at),
-        "before": round(float(np.median(before)), 2) if len(before) else None,
+        "before": round(float(ratios[at]), 2) if is_judged else None,
         "after": round(float(np.median(after)), 2) if len(after) else None,
     }
 

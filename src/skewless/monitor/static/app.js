@@ -6,7 +6,7 @@
   const source = sk.source();
   const isStill = Boolean($("skewless-run"));
   const shown = { query: 0, operator: "", batches: 0, points: 400 };
-  let isPaused = false, timer = 0, due = Infinity, isAsking = false, factsOf = "", toldOf = null;
+  let isPaused = false, timer = 0, due = Infinity, isAsking = false, factsOf = "", toldOf = null, areCharts = Boolean(window.Plotly);
 
   const visible = new Set();
   const watcher = new IntersectionObserver((entries) => {
@@ -37,7 +37,7 @@
       const wanted = [...new Set(figures.flatMap((figure) => figure.views))];
       const told = await source.state(shown, wanted);
       if (told) {
-        show(told.queries, new Set(told.changed));
+        show(told.queries, told.changed);
         if (told.queries[shown.query].waiting || wanted.some((name) => !source.views[name])) wait = SOON_MS;
       } else wait = 0;
       silent(false);
@@ -50,10 +50,19 @@
     if (!document.hidden && !isPaused) soon(wait);
   }
 
-  const drawnOnce = new Set();
+  const stamps = {}; // of every view, how often it has changed
+  const drawn = new Map(); // of every figure, the stamps of what it shows
+
+  // The chart library is large: what needs no chart is shown before it runs.
+  function loadCharts() {
+    const script = sk.make("script", { src: "assets/plotly.js", on: { load: () => soon(0) } });
+    requestAnimationFrame(() => setTimeout(() => document.head.append(script)));
+    areCharts = true;
+  }
 
   function show(queries, changed) {
     const query = queries[shown.query];
+    for (const name of changed) stamps[name] = (stamps[name] || 0) + 1;
     sk.showAll(queries, shown.query, choose);
     sk.showSummary(query, isStill);
     controls(queries, query);
@@ -63,11 +72,13 @@
       const { views, draw } = sk.figures[id];
       const isThere = views.every((name) => source.views[name]);
       if (!visible.has(id) || !isThere) continue;
-      if (!drawnOnce.has(id) || views.some((name) => changed.has(name))) {
+      const stamp = views.map((name) => stamps[name]).join();
+      if (drawn.get(id) !== stamp) {
         draw(source.views);
-        drawnOnce.add(id);
+        drawn.set(id, stamp);
       }
     }
+    if (!areCharts) loadCharts();
     const known = `${shown.query} ${query.generation} ${query.status}`;
     if (factsOf !== known && query.status === "here") {
       factsOf = known;
@@ -137,7 +148,7 @@
   }
 
   function again() {
-    drawnOnce.clear();
+    drawn.clear();
     toldOf = null;
     $("found").replaceChildren();
     soon(0);
@@ -175,8 +186,5 @@
   if (isStill) { $("range-control").hidden = true; $("pause").hidden = true; }
   shown.points = Math.max(150, Math.min(600, Math.round(document.querySelector("main").clientWidth / 2)));
   for (const id of Object.keys(sk.figures)) watcher.observe($(id));
-  // The chart library is large: what needs no chart is there before it.
-  const charts = $("charts");
-  if (charts && !window.Plotly) charts.addEventListener("load", () => soon(0));
   round();
 })();

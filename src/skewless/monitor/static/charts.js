@@ -252,7 +252,7 @@
   sk.areNumbered = (told) => told.instances <= 100 && told.cell_ms.length <= 512;
 
   sk.slots = function (figure, told) {
-    const cells = told.cell_ms.length, wide = Math.min(64, cells), lines = Math.ceil(cells / wide);
+    const cells = told.cell_ms.length, wide = Math.min(figure.clientWidth < 600 ? 16 : 64, cells), lines = Math.ceil(cells / wide);
     const grid = (list, none) => Array.from({ length: lines }, (_, r) => Array.from({ length: wide }, (_, c) => (r * wide + c < cells ? list[r * wide + c] : none)));
     const each = told.slots_per_cell;
     const names = told.cell_instance.map((instance, i) => `${each === 1 ? `slot ${i}` : `slots ${i * each} – ${i * each + each - 1}`}, instance ${instance}`);

@@ -112,7 +112,7 @@
       sk.timeline(figure, all, kinds, at[0], at.length ? at[at.length - 1] + series.width - 1 : 0);
       const counted = Object.entries(view.kinds).map(([kind, n]) => `${format.whole(n)} ${kind}${n > 1 ? "s" : ""}`).join(", ") || "nothing";
       note.textContent = `${counted} done, ${format.whole(view.refused)} refused` + (view.all > all.length ? `; the last ${format.whole(all.length)} are listed` : "") +
-        ". Rows are stored rows that came along; busiest/mean is the median of the five batches before and after.";
+        ". Rows are stored rows that came along; busiest/mean is that of the batch before, and the median of the five after.";
       sk.table($("decisions-table"), "Decisions, the latest first",
         [["after batch", "n"], ["what", ""], ["of", "key"], ["from", ""], ["to", ""], ["rows", "n"], ["busiest/mean", "n"], ["why", "text"]],
         all.map((d) => ({ class: d.accepted ? "" : "refused", cells: [format.whole(d.batch), d.accepted ? d.kind : `${d.kind}, refused`, sk.shortened(d.subject, 80),
@@ -131,7 +131,7 @@
       }
       if (!view.placed) { sk.empty(figure, `${view.strategy}: every instance takes part in every range of keys (${view.instances} instances, ${view.slots} slots).`); return; }
       $("instances-note").textContent = `work of the last batch, in milliseconds; ${view.strategy}, ${format.whole(view.slots)} slots, ${view.own.length === 1 ? "1 key has a place of its own" : `${format.whole(view.own.length)} keys have places of their own`}`;
-      $("slots-note").textContent = "equal ranges of hashes, in order; darker is more work" + (view.slots_per_cell > 1 ? `; ${view.slots_per_cell} in each cell` : sk.areNumbered(view) ? "; the numbers are instances" : "");
+      $("slots-note").textContent = "equal ranges of hashes, in order; the stronger the colour, the more work" + (view.slots_per_cell > 1 ? `; ${view.slots_per_cell} in each cell` : sk.areNumbered(view) ? "; the numbers are instances" : "");
       sk.instances(figure, view);
       sk.slots(slots, view);
     },
