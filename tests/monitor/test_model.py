@@ -452,6 +452,26 @@ def test_memory_is_bounded(written: Written, monkeypatch: pytest.MonkeyPatch) ->
     assert model.whole.decided == []
 
 
+def test_keys_that_are_long_gone_are_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(model_module, "BATCHES_MAX", 10)
+    monkeypatch.setattr(model_module, "NAMES_MAX", 60)
+    written = Written(tmp_path).begin()
+    model = followed(tmp_path)
+    for batch in range(60):  # four other keys in every batch
+        others = tuple(f"{batch}-{i}" for i in range(4))
+        written.run(Story(others=others, hot_from=0), [batch])
+        model.refresh()
+    assert len(model.whole.keys.names) <= 60 + 5 < 60 * 4
+    reports = sk.history(str(tmp_path))[-10:]
+    expected = {k.value for r in reports for k in r.heavy_keys}
+    number = model.whole.keys.number
+    for value in expected:
+        shares = [next((k.share for k in r.heavy_keys if k.value == value), 0) for r in reports]
+        assert model.whole.keys.share(number(value)).tolist() == pytest.approx(shares), value
+
+
 def test_a_name_that_comes_up_later_was_nothing_before(tmp_path: Path) -> None:
     checkpoint(tmp_path, STORY, 12)
     model = followed(tmp_path)

@@ -17,6 +17,7 @@ from skewless.placement.figures import Decision, WatchedKey
 
 BATCHES_MAX = 20_000  # that are kept in memory, of each query
 WATCHED_MAX = 10_000  # keys whose slots are remembered
+NAMES_MAX = 2 * BATCHES_MAX * HEAVY_KEYS_TOLD  # keys that are remembered by value
 SECOND_US, SECOND_MS = 1_000_000, 1000
 
 Loads = npt.NDArray[np.float32]
@@ -56,6 +57,16 @@ class Keys:
 
     def take(self, rows: Ints) -> None:
         self.of_batch, self.shares = self.of_batch[rows], self.shares[rows]
+        if len(self.names) > NAMES_MAX:
+            self._forget_unused()
+
+    def _forget_unused(self) -> None:
+        """Forget keys that no batch names any more: heavy ones come and go for weeks."""
+        used = np.unique(self.of_batch[self.of_batch >= 0])
+        self.names = [self.names[number] for number in used.tolist()]
+        self._numbers = {name: number for number, name in enumerate(self.names)}
+        there = np.searchsorted(used, self.of_batch).astype(np.int32)
+        self.of_batch = np.where(self.of_batch >= 0, there, np.int32(-1))
 
     def share(self, number: int) -> Floats:
         """The share of one key in every batch; 0 where it was not among the heaviest."""
