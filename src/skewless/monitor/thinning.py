@@ -88,6 +88,6 @@ def plain(values: Floats, digits: int = DIGITS) -> list[Any]:
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         lead = np.floor(np.log10(np.abs(values)))
-    scale = 10.0 ** np.where(np.isfinite(lead), digits - 1 - lead, 0)
+    scale = 10.0 ** np.clip(np.where(np.isfinite(lead), digits - 1 - lead, 0), -300, 300)
     rounded = np.round(values * scale) / scale
     return [None if isnan(x) else x for x in rounded.tolist()]
