@@ -45,7 +45,7 @@ def files_with(example: str) -> set[str]:
     ("example", "elsewhere"),
     [
         # Where an example is mentioned without being part of it: help texts and measurements.
-        ("ContRand", {"spark/arguments/join.py", "jobfile/join_table.py", "cli/app.py"}),
+        ("ContRand", {"spark/arguments/join.py", "cli/app.py"}),
         ("manhattan", {"workloads/vectors.py"}),
         ("deduplicate", set()),
         ("ConsoleSink", set()),

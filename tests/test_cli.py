@@ -52,6 +52,7 @@ COMPOSED = {
     "aggregate-2: input is": "join-1",
 }
 COMMANDS = ("demo", "run", "inspect", "dashboard", "report", "metrics", "rollback", "version")
+COMMANDS = ("demo", "run", "validate", "new", "schema", "inspect", "rollback", "version")
 
 
 def invoke(*args: str, width: int = 200) -> Any:
@@ -166,8 +167,8 @@ def test_help_loads_neither_pyspark_nor_numba() -> None:
 
 def test_reading_a_job_file_loads_neither_pyspark_nor_numba() -> None:
     code = (
-        "import sys; from skewless.jobfile import load_job\n"
-        f"load_job({str(EXAMPLES / 'orders_and_tracks.toml')!r})\n"
+        "import sys; from skewless.jobfile import load_jobs\n"
+        f"load_jobs({str(EXAMPLES / 'orders_and_tracks.toml')!r})\n"
         "print('heavy:', *sorted({m.split('.')[0] for m in sys.modules}"
         " & {'pyspark', 'py4j', 'numba', 'pandas'}))"
     )

@@ -14,7 +14,8 @@ import pytest
 from skewless.cli.app import run as run_command
 from skewless.conditions import UNBOUNDED, band, equal
 from skewless.errors import ArgumentError, JobFileError
-from skewless.jobfile import Job, lines, load_job, section
+from skewless.jobfile import Job, Source, lines, load_jobs
+from skewless.jobfile import text as job_text
 from skewless.jobfile.lines import key_lines, line_of
 from skewless.placement.balancing import Auto, FastJoin, LSStream
 from skewless.placement.routing import Broadcast, ContRand, Hash
@@ -42,7 +43,12 @@ format = "noop"
 def load(tmp_path: Path, text: str) -> Job:
     file = tmp_path / "job.toml"
     file.write_text(text, encoding="utf-8")
-    return load_job(file)
+    (job,) = load_jobs(file).jobs
+    return job
+
+
+def source(job: Job, name: str) -> Source:
+    return next(source for source in job.sources if source.name == name)
 
 
 def load_with(tmp_path: Path, old: str, new: str) -> Job:
@@ -58,23 +64,27 @@ def refusal(tmp_path: Path, text: str) -> str:
 
 def test_a_small_job_leaves_the_rest_to_the_defaults(tmp_path: Path) -> None:
     job = load(tmp_path, JOB)
-    assert job.join == {
+    assert job.last.arguments == {
         "on": ["cell"],
         "left_time": "a",
         "right_time": "b",
         "within": "10 minutes",
     }
-    assert (job.left.format, job.left.path, job.left.options) == ("parquet", "in/orders", {})
-    assert (job.right.format, job.right.path, job.right.schema) == ("rate", None, None)
-    assert (job.sink.format, job.sink.path, job.sink.partition_by) == ("noop", None, [])
-    assert (job.trigger, job.master, job.conf, job.name) == ({}, None, {}, None)
+    left, right = source(job, "left"), source(job, "right")
+    assert (left.format, left.path, left.options) == ("parquet", "in/orders", {})
+    assert (right.format, right.path, right.schema) == ("rate", None, None)
+    assert (job.sink.format, job.sink.path, job.sink.partition_by) == ("noop", None, ())
+    assert (job.trigger, job.name) == ({}, None)
+    file = load_jobs(tmp_path / "job.toml")
+    assert (file.master, file.conf) == (None, {})
 
 
 def test_the_example_is_a_job() -> None:
-    job = load_job(EXAMPLE)
+    file = load_jobs(EXAMPLE)
+    (job,) = file.jobs
     assert job.trigger == {"availableNow": True}
-    assert job.conf == {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
-    assert job.sink.partition_by == ["passengers"]
+    assert file.conf == {"spark.ui.enabled": "false", "spark.sql.session.timeZone": "UTC"}
+    assert job.sink.partition_by == ("passengers",)
 
 
 def test_the_job_in_the_help_is_a_job(tmp_path: Path) -> None:
@@ -83,8 +93,9 @@ def test_the_job_in_the_help_is_a_job(tmp_path: Path) -> None:
     text = textwrap.dedent(found.group(1))
     right = text[text.index("[left]") : text.index("[join]")].replace("[left]", "[right]")
     job = load(tmp_path, text.replace("[join]", f"{right}[join]", 1))
-    assert set(job.join) == {
-        "on", "left_time", "right_time", "within", "late", "idle_after", "max_ahead", "where",
+    assert job.last.where == "speed_kmh < 30"
+    assert set(job.last.arguments) == {
+        "on", "left_time", "right_time", "within", "late", "idle_after", "max_ahead",
         "balance", "instances", "slots", "suffixes", "on_null_time",
     }  # fmt: skip
     assert job.trigger == {"processingTime": "1 second"}
@@ -104,7 +115,7 @@ def test_the_job_in_the_help_is_a_job(tmp_path: Path) -> None:
     ],
 )
 def test_keys(tmp_path: Path, written: str, meant: list[Any]) -> None:
-    assert load_with(tmp_path, 'on = "cell"', f"on = {written}").join["on"] == meant
+    assert load_with(tmp_path, 'on = "cell"', f"on = {written}").last.arguments["on"] == meant
 
 
 def test_durations_are_for_both_sides_or_for_each(tmp_path: Path) -> None:
@@ -114,7 +125,7 @@ def test_durations_are_for_both_sides_or_for_each(tmp_path: Path) -> None:
             ('["1 day", "2 days"]', ("1 day", "2 days")),
         ):
             job = load_with(tmp_path, 'on = "cell"', f'on = "cell"\n{key} = {written}')
-            assert job.join[key] == meant
+            assert job.last.arguments[key] == meant
 
 
 @pytest.mark.parametrize(
@@ -130,20 +141,20 @@ def test_durations_are_for_both_sides_or_for_each(tmp_path: Path) -> None:
 )
 def test_within(tmp_path: Path, written: str, meant: object) -> None:
     job = load_with(tmp_path, 'within = "10 minutes"', f"within = {written}")
-    assert job.join["within"] == meant
+    assert job.last.arguments["within"] == meant
 
 
 def test_an_unbounded_join_needs_no_times(tmp_path: Path) -> None:
     text = JOB.replace('left_time = "a"\nright_time = "b"\n', "")
-    assert "left_time" not in load(tmp_path, text.replace("10 minutes", "unbounded")).join
+    assert "left_time" not in load(tmp_path, text.replace("10 minutes", "unbounded")).last.arguments
 
 
 @pytest.mark.parametrize(("written", "meant"), [('"at"', "at"), ('["a", "b"]', ("a", "b"))])
 def test_time_says_it_for_both_sides(tmp_path: Path, written: str, meant: object) -> None:
     times = 'left_time = "a"\nright_time = "b"'
     job = load_with(tmp_path, times, f"time = {written}")
-    assert job.join["time"] == meant
-    assert not {"left_time", "right_time"} & set(job.join)
+    assert job.last.arguments["time"] == meant
+    assert not {"left_time", "right_time"} & set(job.last.arguments)
 
 
 @pytest.mark.parametrize("key", ["balance", "strategy"])
@@ -165,21 +176,25 @@ def test_time_says_it_for_both_sides(tmp_path: Path, written: str, meant: object
 )
 def test_strategies(tmp_path: Path, key: str, written: str, meant: object) -> None:
     job = load_with(tmp_path, 'on = "cell"', f'on = "cell"\n{key} = {written}')
-    assert job.join[key] == meant
-    assert not ({"balance", "strategy"} - {key}) & set(job.join)
+    assert job.last.arguments[key] == meant
+    assert not ({"balance", "strategy"} - {key}) & set(job.last.arguments)
 
 
 @pytest.mark.parametrize("word", FAMILIES["join"].words())
 def test_every_strategy_has_a_word(tmp_path: Path, word: str) -> None:
     kind = FAMILIES["join"].load(FAMILIES["join"].words()[word])
     job = load_with(tmp_path, 'on = "cell"', f'on = "cell"\nstrategy = {{ strategy = "{word}" }}')
-    assert job.join["strategy"] == kind()
+    assert job.last.arguments["strategy"] == kind()
 
 
 def test_settings_are_texts_quoted_or_not(tmp_path: Path) -> None:
     options = '[left.options]\nkafka.group.id = "g"\n"kafka.acks" = 1\nfailOnDataLoss = false\n'
     job = load(tmp_path, JOB.replace("[right]", f"{options}[right]"))
-    assert job.left.options == {"kafka.group.id": "g", "kafka.acks": "1", "failOnDataLoss": "false"}
+    assert source(job, "left").options == {
+        "kafka.group.id": "g",
+        "kafka.acks": "1",
+        "failOnDataLoss": "false",
+    }
 
 
 @pytest.mark.parametrize(
@@ -386,15 +401,15 @@ def test_refusals_name_line_key_value_and_choices(
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(JobFileError, match=r"none\.toml: cannot be read: No such file"):
-        load_job(tmp_path / "none.toml")
+        load_jobs(tmp_path / "none.toml")
     with pytest.raises(JobFileError, match="cannot be read"):
-        load_job(tmp_path)
+        load_jobs(tmp_path)
 
 
 def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     (tmp_path / "job.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(JobFileError, match="not a text in UTF-8"):
-        load_job(tmp_path / "job.toml")
+        load_jobs(tmp_path / "job.toml")
 
 
 @pytest.mark.parametrize(
@@ -409,7 +424,9 @@ def test_a_file_that_is_not_text(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_engine_refuses_is_told_by_line(tmp_path: Path, argument: str, place: str) -> None:
-    error = load(tmp_path, JOB).blame(ArgumentError(argument, "x", "better"))
+    job, refused = load(tmp_path, JOB), ArgumentError(argument, "x", "better")
+    in_sink = argument in {"partitionBy", "checkpointLocation", "unheard-of"}
+    error = job.blame_sink(refused) if in_sink else job.blame(job.last, refused)
     assert str(error).replace(f"{tmp_path}/", "").startswith(place)
     assert "better" in str(error) and "x" in str(error)
 
@@ -418,14 +435,15 @@ def test_what_the_engine_refuses_is_told_by_line(tmp_path: Path, argument: str, 
 def test_a_pin_is_refused_where_it_stands(tmp_path: Path, key: str) -> None:
     pinned = f'[join.{key}]\nstrategy = "auto"\npin = {{ "42" = 99 }}\n[sink]'
     job = load(tmp_path, JOB.replace("[sink]", pinned))
-    error = job.blame(ArgumentError("pin", {"42": 99}, "instances from 0 to 3"))
+    error = job.blame(job.last, ArgumentError("pin", {"42": 99}, "instances from 0 to 3"))
     told = str(error).replace(f"{tmp_path}/", "")
     assert told.startswith(f"job.toml:14: `join.{key}.pin` must be instances from 0 to 3")
 
 
 def test_plans_of_spark_are_left_out(tmp_path: Path) -> None:
     error = ArgumentError("where", "x > 1", "a condition ([NO_COLUMN] x;\n'Filter\n+- Plan)")
-    assert "Plan" not in str(load(tmp_path, JOB).blame(error))
+    job = load(tmp_path, JOB)
+    assert "Plan" not in str(job.blame(job.last, error))
 
 
 NASTY = '''
@@ -501,6 +519,6 @@ def test_what_has_no_line_has_that_of_its_surroundings() -> None:
     assert line_of(found, ("z",)) is None
 
 
-@pytest.mark.parametrize("module", [lines, section])
+@pytest.mark.parametrize("module", [lines, job_text])
 def test_docstrings(module: Any) -> None:
     assert doctest.testmod(module).failed == 0

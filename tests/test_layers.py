@@ -29,6 +29,8 @@ ALL = RUNNERS | {
     "sql_types", "history", "kafka", "spark", "simulation", "workloads", "jobfile", "cli",
     "sql_types", "history", "monitor", "spark", "simulation", "workloads", "jobfile", "cli",
     "__init__",
+    "sql_types", "history", "spark", "simulation", "workloads", "jobfile", "cli", "__init__",
+    "__main__",
 }  # fmt: skip
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -52,9 +54,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": RUNNERS,
     "simulation": RUNNERS,
     "workloads": {"errors", "durations"},
-    "jobfile": ALL - {"cli", "spark"},
-    "cli": ALL,
-    "__init__": ALL - {"cli", "jobfile", "__init__"},
+    "jobfile": ALL - {"cli", "spark", "__main__"},
+    "cli": ALL - {"__main__"},
+    "__init__": ALL - {"cli", "jobfile", "__init__", "__main__"},
+    "__main__": {"cli"},
 }
 # Parts of a package that know no other part of it but these.
 SHARED = {
@@ -65,6 +68,7 @@ SHARED = {
         "pair_condition",
         "ingesting",
         "groups",
+        "naming",
         "shares",
     },
     "placement": {"strategy", "units", "figures", "places", "prices"},

@@ -72,6 +72,26 @@ app = typer.Typer(
 )
 
 
+def _print_version(value: bool) -> None:
+    if value:
+        from skewless import __version__
+
+        typer.echo(f"skewless {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Show the version and exit."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
 @app.command()
 def demo(
     batches: Annotated[
@@ -140,7 +160,11 @@ def demo(
 
 @app.command()
 def run(
-    job: Annotated[Path, typer.Argument(metavar="JOB.toml", help="The file that describes it.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The file that describes it.")],
+    jobs: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[JOB]...", help="Which of several jobs; all, if none is named."),
+    ] = None,
     log: Annotated[
         str | None,
         typer.Option(
@@ -152,7 +176,7 @@ def run(
     as_json: Json = False,
     traceback: Traceback = False,
 ) -> None:
-    """Run a join that is described in a TOML file.
+    """Run what is described in a TOML file: the smallest is a join of two streams.
 
     ```toml
     checkpoint = "out/checkpoint"       # the state; a folder for each query
@@ -197,20 +221,97 @@ def run(
     conf = { "spark.driver.memory" = "4g" }
     ```
 
-    Relative paths, in the file too, are relative to the current folder. The file is checked before
-    Spark starts; what is wrong is told with its line. An example: examples/orders_and_tracks.toml.
+    All operators, several of them in one query, and several queries in one file: docs/jobs.md, and
+    `skewless new`, which asks and writes a file. `${NAME}` and `${NAME:-default}` are environment
+    variables.
+
+    Relative paths, in the file too, are relative to the current folder. The form of the file is
+    checked before Spark starts, and columns by Spark; `skewless validate` checks both without it.
 
     Ctrl-C stops it; the same command again continues from the checkpoint, exactly once.
     """
     from skewless.cli.display import make_console
-    from skewless.cli.run import run_job, spark_log, stdout_to_stderr
-    from skewless.jobfile import load_job
+    from skewless.cli.run import run_jobs, spark_log, stdout_to_stderr
+    from skewless.jobfile import load_jobs
 
-    described = load_job(job)
+    described = load_jobs(file, jobs or ())
     console = make_console(stderr=as_json)
-    with spark_log(log) as file, stdout_to_stderr(as_json):
-        outcome, summary = run_job(described, file, console)
-    _finish(outcome.exit_code, summary, as_json, console)
+    with spark_log(log) as log_file, stdout_to_stderr(as_json):
+        exit_code, summary = run_jobs(described, log_file, console)
+    _finish(exit_code, summary, as_json, console)
+
+
+@app.command()
+def validate(
+    file: Annotated[Path, typer.Argument(metavar="FILE.toml", help="The job file to check.")],
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Check a job file without Spark, and tell all that is wrong with it.
+
+    - Keys and values, names of inputs and steps, environment variables.
+
+    - Columns and types, as far as the file has schemas: keys that are not there or cannot be
+      compared, times that are no timestamps, names in SQL expressions. What only Spark can know
+      is left for `run`.
+
+    - Warnings: what works, and is seldom meant.
+
+    The exit code is 0 if `run` can try it, and 1 if it cannot. With --json: `{"file", "valid",
+    "problems": [{"line", "key", "message", "severity"}]}`.
+    """
+    from skewless.cli.validate import print_problems, problems_json
+    from skewless.jobfile.validation import validate as find_problems
+
+    problems = find_problems(file)
+    if as_json:
+        typer.echo(json.dumps(problems_json(str(file), problems)))
+    else:
+        print_problems(str(file), problems)
+    if any(problem.severity == "error" for problem in problems):
+        raise typer.Exit(1)
+
+
+@app.command()
+def new(
+    file: Annotated[
+        Path, typer.Argument(metavar="[FILE.toml]", help="The job file to write.")
+    ] = Path("job.toml"),
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace a file that is there already.")
+    ] = False,
+    as_json: Json = False,
+    traceback: Traceback = False,
+) -> None:
+    """Write a job file by asking: what to do, with which streams, and where the result goes.
+
+    Enter takes what is proposed. Columns and types are taken from parquet files, where there are
+    any. The file is checked as `skewless validate` does. Answers can be piped in.
+    """
+    from skewless.cli.new import ask_and_write
+    from skewless.cli.validate import print_problems, problems_json
+    from skewless.jobfile.validation import validate as find_problems
+
+    ask_and_write(file, force=force, quiet=as_json)
+    problems = find_problems(file)
+    if as_json:
+        typer.echo(json.dumps(problems_json(str(file), problems)))
+    else:
+        print_problems(str(file), problems)
+        typer.echo(f"Run it: skewless run {file}")
+
+
+@app.command()
+def schema(as_json: Json = False, traceback: Traceback = False) -> None:
+    """Print the JSON schema of job files, for editors.
+
+    `skewless schema > skewless.schema.json`; then editors that know TOML (Taplo, Even Better TOML)
+    complete and check files that begin with the line `#:schema ./skewless.schema.json`.
+    With or without --json it is JSON.
+    """
+    from skewless.jobfile.schema import json_schema
+
+    typer.echo(json.dumps(json_schema(), indent=None if as_json else 2, ensure_ascii=False))
 
 
 def _finish(exit_code: int, summary: dict[str, Any], as_json: bool, console: Console) -> None:

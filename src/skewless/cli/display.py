@@ -67,11 +67,12 @@ def make_display(
 
 
 class PlainDisplay:
-    """One line per batch: for logs, pipes and terminals that cannot move the cursor."""
+    """One line per batch: for logs, pipes and terminals that cannot move the cursor. `prefix` tells
+    the lines of several queries apart."""
 
-    def __init__(self, console: Console, title: str, labels: Labels) -> None:
+    def __init__(self, console: Console, title: str, labels: Labels, prefix: str = "") -> None:
         self._console, self._title, self._labels = console, title, labels
-        self._said = ""
+        self._prefix, self._said = prefix, ""
 
     def __enter__(self) -> PlainDisplay:
         self._say(self._title)
@@ -95,7 +96,7 @@ class PlainDisplay:
             self._say(batch_line(report, self._labels))
 
     def _say(self, line: str) -> None:
-        self._console.print(line, markup=False, soft_wrap=True)
+        self._console.print(f"{self._prefix}{line}", markup=False, soft_wrap=True)
         self._console.file.flush()
 
 

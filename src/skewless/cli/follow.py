@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -45,20 +45,46 @@ class Follower:
         return found
 
 
-def follow(
-    query: StreamingQuery, follower: Follower, display: Display, request: StopRequest
-) -> None:
-    """Show the query's batches until it ends, fails or is to stop. Its failure is raised."""
+@dataclass(frozen=True)
+class Query:
+    """A query that is to be run: how it is started, where its state lies (a path, or its state
+    folder where a store takes settings to be reached), and where it is shown."""
+
+    start: Callable[[], StreamingQuery]
+    checkpoint: str | Folder
+    display: Display
+
+
+@dataclass(frozen=True)
+class Running:
+    """A query that was started."""
+
+    query: StreamingQuery
+    follower: Follower
+    display: Display
+    begun: float
+
+
+def follow(running: Sequence[Running], request: StopRequest) -> None:
+    """Show the batches of queries until all end, one fails, or they are to stop. A failure is
+    raised."""
     try:
-        while query.isActive:
-            _show(follower, display)
+        while any(one.query.isActive for one in running):
+            for one in running:
+                _show(one.follower, one.display)
+                if not one.query.isActive:
+                    one.query.awaitTermination()  # raises its failure, if it has failed
             if request.signal is not None:
-                query.stop()
                 return
             time.sleep(POLL_SECONDS)
-        query.awaitTermination()
+        for one in running:
+            one.query.awaitTermination()
     finally:
-        _show(follower, display)
+        for one in running:
+            if one.query.isActive:
+                one.query.stop()
+        for one in running:
+            _show(one.follower, one.display)
 
 
 def _show(follower: Follower, display: Display) -> None:
@@ -86,15 +112,40 @@ class Outcome:
 def run_query(
     start: Callable[[], StreamingQuery], checkpoint: str | Folder, display: Display
 ) -> Outcome:
-    """Start a query and follow it to its end, or until Ctrl-C. The checkpoint is a path, or its
-    state folder where a store takes settings to be reached."""
-    with StopRequest(lambda: display.status(STOPPING)) as request:
-        begun = time.monotonic()
-        query = start()
-        follower = Follower(checkpoint)
-        for report in follower.reports:
-            display.batch(report, earlier=True)
-        display.status("Joining")
-        follow(query, follower, display, request)
-        seconds = time.monotonic() - begun
-    return Outcome(follower.reports, follower.earlier, seconds, request.exit_code)
+    """Start a query and follow it to its end, or until Ctrl-C."""
+    (outcome,) = run_queries([Query(start, checkpoint, display)])
+    return outcome
+
+
+def run_queries(queries: Sequence[Query]) -> list[Outcome]:
+    """Start queries and follow them to their ends, or until Ctrl-C. If one fails, all stop."""
+
+    def stopping() -> None:
+        for one in queries:
+            one.display.status(STOPPING)
+
+    with StopRequest(stopping) as request:
+        running: list[Running] = []
+        try:
+            for one in queries:
+                running.append(_started(one))
+        except BaseException:
+            for other in running:
+                other.query.stop()
+            raise
+        follow(running, request)
+        ended = time.monotonic()
+    return [
+        Outcome(r.follower.reports, r.follower.earlier, ended - r.begun, request.exit_code)
+        for r in running
+    ]
+
+
+def _started(one: Query) -> Running:
+    begun = time.monotonic()
+    query = one.start()
+    follower = Follower(one.checkpoint)
+    for report in follower.reports:
+        one.display.batch(report, earlier=True)
+    one.display.status("Running")
+    return Running(query, follower, one.display, begun)

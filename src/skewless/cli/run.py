@@ -1,4 +1,4 @@
-"""`skewless run`: a join from a job file."""
+"""`skewless run`: the jobs of a job file."""
 
 from __future__ import annotations
 
@@ -9,45 +9,70 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
 
-from skewless.cli.display import make_display
-from skewless.cli.failures import OTHER, explain, first_line, is_sparks
-from skewless.cli.follow import STOPPING, Outcome, run_query
+from skewless.cli.display import Display, PlainDisplay, make_display
+from skewless.cli.failures import OTHER, explain
+from skewless.cli.follow import STOPPING, Outcome, Query, run_queries
 from skewless.cli.session import LOCAL, spark_session
+from skewless.cli.start import start_job, state_folder_of
 from skewless.cli.totals import total
 from skewless.cli.units import duration
 from skewless.cli.view import Labels, print_summary, summary_facts
-from skewless.conditions import UNBOUNDED, Band
-from skewless.errors import ArgumentError
-from skewless.jobfile import Job, Source
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming.query import StreamingQuery
-
-    from skewless.state.files import Folder
+from skewless.conditions import UNBOUNDED, Band, Equal
+from skewless.jobfile import Job, JobFile
 
 
-def run_job(job: Job, log: Path | None, console: Console) -> tuple[Outcome, dict[str, Any]]:
-    """Run a job until it ends or is stopped; returns how it went, and that as JSON."""
-    labels = Labels(key=_key(job))
+def run_jobs(file: JobFile, log: Path | None, console: Console) -> tuple[int, dict[str, Any]]:
+    """Run jobs at the same time until all end, or they are stopped; the exit code, and how it went
+    as JSON: that of the job, or of several by name."""
+    labels = [Labels(key=_key(job)) for job in file.jobs]
     with ExitStack() as session:
-        with make_display(console, _title(job), labels) as display:
-            display.status("Starting Spark")
-            name, master = job.name or f"skewless run {job.text.name}", job.master or LOCAL
+        with ExitStack() as screen:
+            displays = [screen.enter_context(d) for d in _displays(file, labels, console)]
+            for display in displays:
+                display.status("Starting Spark")
+            name = file.jobs[0].name if len(file.jobs) == 1 else None
+            title = name or f"skewless run {file.text.name}"
+
+            def stopping() -> None:
+                displays[0].status(STOPPING)
+
             spark = session.enter_context(
-                spark_session(name, master, job.conf, log, lambda: display.status(STOPPING))
+                spark_session(title, file.master or LOCAL, file.conf, log, stopping)
             )
-            display.status("Preparing the join")
-            outcome = run_query(lambda: start_job(spark, job), _state_folder(spark, job), display)
-        _summarize(job, labels, outcome, console)
-    return outcome, outcome.to_json() | {
-        "output": job.sink.path,
-        "checkpoint": job.checkpoint,
-    }
+            queries = []
+            for job, display in zip(file.jobs, displays, strict=True):
+                display.status("Preparing the query")
+                queries.append(
+                    Query(lambda job=job: start_job(spark, job),  # type: ignore[misc]
+                          state_folder_of(spark, job), display)
+                )  # fmt: skip
+            outcomes = run_queries(queries)
+        for job, label, outcome in zip(file.jobs, labels, outcomes, strict=True):
+            _summarize(job, label, outcome, console)
+    told = {job.name: _told(job, o) for job, o in zip(file.jobs, outcomes, strict=True)}
+    code = max(outcome.exit_code for outcome in outcomes)
+    if file.jobs[0].path_in_file == ():
+        return code, next(iter(told.values()))
+    return code, {"jobs": told, "stopped": code != 0}
+
+
+def _told(job: Job, outcome: Outcome) -> dict[str, Any]:
+    output = job.sink.table or job.sink.path
+    return outcome.to_json() | {"output": output, "checkpoint": job.checkpoint}
+
+
+def _displays(file: JobFile, labels: list[Labels], console: Console) -> list[Display]:
+    """A live view of one job; of several, lines that begin with their names."""
+    if len(file.jobs) == 1:
+        return [make_display(console, title_of(file.jobs[0]), labels[0])]
+    return [
+        PlainDisplay(console, title_of(job), label, f"[{job.name}] ")
+        for job, label in zip(file.jobs, labels, strict=True)
+    ]
 
 
 @contextlib.contextmanager
@@ -73,87 +98,47 @@ def spark_log(wanted: str | None) -> Iterator[Path | None]:
             os.unlink(name)
 
 
-def start_job(spark: SparkSession, job: Job) -> StreamingQuery:
-    """The query that a job describes; what the engine refuses is told by line."""
-    import skewless as sk
-
-    left, right = _stream(spark, job, "left"), _stream(spark, job, "right")
-    with _blamed(job):
-        writer = sk.join(left, right, **job.join).writeStream.format(job.sink.format)
-        for key, value in job.sink.options.items():
-            writer.option(key, value)
-        if job.sink.partition_by:
-            writer.partitionBy(*job.sink.partition_by)
-        if job.name is not None:
-            writer.queryName(job.name)
-        if job.trigger:
-            writer.trigger(**job.trigger)
-        writer.option("checkpointLocation", job.checkpoint)
-        return writer.start(job.sink.path)
-
-
-def _state_folder(spark: SparkSession, job: Job) -> Folder:
-    from skewless.spark.stores import Stores
-
-    with _blamed(job):
-        return Stores.of(spark, job.sink.options).state_folder(job.checkpoint)
-
-
-@contextlib.contextmanager
-def _blamed(job: Job) -> Iterator[None]:
-    try:
-        yield
-    except ArgumentError as error:
-        raise job.blame(error) from error
-
-
-def _stream(spark: SparkSession, job: Job, side: str) -> DataFrame:
-    source: Source = getattr(job, side)
-    key = "schema"
-    try:
-        reader = spark.readStream.format(source.format).options(**source.options)
-        if source.schema is not None:
-            reader = reader.schema(source.schema)
-        key = "path" if source.path is not None else "format"
-        frame = reader.load(source.path) if source.path is not None else reader.load()
-        key = "select"
-        return frame.selectExpr(*source.select) if source.select else frame
-    except Exception as error:
-        if not is_sparks(error):
-            raise
-        key = "format" if "DATA_SOURCE" in str(error) else key
-        raise job.text.error((side, key), f"`{side}.{key}`: {first_line(error)}") from error
-
-
 def _key(job: Job) -> str:
-    """What the join is on, in a word."""
+    """What rows are put together by, in a word."""
+    found = job.last.arguments.get("on", job.last.arguments.get("by"))
     names = []
-    for condition in job.join["on"]:
+    for condition in found if isinstance(found, list | tuple) else [found]:
         if isinstance(condition, Band):
             names.append(f"{condition.left} ± {condition.width}")
-        else:
-            names.append(condition if isinstance(condition, str) else condition[0])
-    return ", ".join(names)
+        elif isinstance(condition, Equal):
+            names.append(condition.left)
+        elif isinstance(condition, tuple | list):
+            names.append(str(condition[0]))
+        elif condition is not None:
+            names.append(str(condition))
+    return ", ".join(names) or "key"
 
 
-def _title(job: Job) -> str:
-    within = job.join["within"]
+def title_of(job: Job) -> str:
+    """What a job does, in a line."""
+    name, step = job.name or Path(job.text.name).stem, job.last
+    if step.operator != "join":
+        steps = " → ".join(s.name for s in job.steps)
+        return f"{name}: {steps}"
+    within = step.arguments["within"]
     ends = within if isinstance(within, tuple) else (within,)
     bounds = " to ".join("unbounded" if end is UNBOUNDED else str(end) for end in ends)
     when = "at any time" if within is UNBOUNDED else f"within {bounds}"
-    return f"{job.name or Path(job.text.name).stem}: left ⋈ right on {_key(job)}, {when}"
+    return f"{name}: {' ⋈ '.join(step.inputs)} on {_key(job)}, {when}"
 
 
 def _summarize(job: Job, labels: Labels, outcome: Outcome, console: Console) -> None:
     totals = total(outcome.reports)
     new = totals.batches - outcome.earlier
-    verb = "stopped after" if outcome.exit_code else "joined"
+    verb = "stopped after" if outcome.exit_code else "joined" if len(job.steps) == 1 else "ran"
     batches = f"{new} batch{'' if new == 1 else 'es'}"
     continued = f", continuing after {outcome.earlier}" if outcome.earlier else ""
-    heading = f"{verb} {batches}{continued} in {duration(outcome.seconds * 1000)}"
-    facts = summary_facts(totals, labels, filtered="where" in job.join) if totals.batches else []
-    if job.sink.path is not None:
-        facts.append(("output", f"{job.sink.path}  ({job.sink.format})"))
+    whose = f"{job.name}: " if job.path_in_file else ""
+    heading = f"{whose}{verb} {batches}{continued} in {duration(outcome.seconds * 1000)}"
+    filtered = job.last.where is not None
+    facts = summary_facts(totals, labels, filtered=filtered) if totals.batches else []
+    if job.sink.table is not None or job.sink.path is not None:
+        facts.append(("output", f"{job.sink.table or job.sink.path}  ({job.sink.format})"))
     facts.append(("checkpoint", job.checkpoint))
     facts.append(("look closer", f"skewless inspect {job.checkpoint}"))
     print_summary(console, heading, facts)

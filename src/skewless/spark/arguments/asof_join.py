@@ -13,6 +13,7 @@ from skewless.errors import ArgumentError
 from skewless.operators.asof.operator import AsofOperator
 from skewless.operators.asof.spec import DIRECTIONS, AsofSpec, Direction
 from skewless.operators.join_type import JOIN_TYPES, JoinType, join_type
+from skewless.operators.naming import merged_keys, named_columns
 from skewless.operators.pair import OutputColumn
 from skewless.placement.strategy import PlacementStrategy
 from skewless.spark.arguments import columns
@@ -29,7 +30,7 @@ from skewless.spark.arguments.kinds import (
     Source,
     Time,
 )
-from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
+from skewless.spark.arguments.naming import struct_of
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_times
 from skewless.spark.result import RowsResult, sizes
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from skewless.arrays.types import KeyColumn
 from skewless.durations import parse_duration_us
 from skewless.operators.deduplicate.operator import DeduplicateOperator, DeduplicateSpec
+from skewless.operators.naming import named_columns
 from skewless.spark.arguments import columns
 from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Name, Source
-from skewless.spark.arguments.naming import named_columns, struct_of
+from skewless.spark.arguments.naming import struct_of
 from skewless.spark.arguments.times import check_null_times, parse_lates, parse_time
 from skewless.spark.result import RowsResult, sizes
 

@@ -11,6 +11,7 @@ from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import FAR_US, SIDES, SideSpec
 from skewless.errors import ArgumentError
 from skewless.operators.join_type import INNER, JOIN_TYPES, JoinType, join_type
+from skewless.operators.naming import Named, merged_keys, named_columns
 from skewless.operators.pair import JoinSpec, OutputColumn
 from skewless.operators.pair_condition import PairCondition
 from skewless.operators.two_way.operator import JoinOperator
@@ -28,7 +29,7 @@ from skewless.spark.arguments.kinds import (
     Source,
     Time,
 )
-from skewless.spark.arguments.naming import Named, merged_keys, named_columns, struct_of
+from skewless.spark.arguments.naming import struct_of
 from skewless.spark.arguments.times import (
     ANY_TIMES,
     HALF_OPEN_FORMS,

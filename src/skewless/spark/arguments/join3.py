@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from skewless.arrays.types import BandColumn, KeyColumn
 from skewless.conditions import Band, Comparison, Equal
 from skewless.errors import ArgumentError
+from skewless.operators.naming import merged_keys, named_columns
 from skewless.operators.pair import JoinSpec
 from skewless.operators.three_way.operator import ThreeWayOperator
 from skewless.operators.three_way.spec import (
@@ -30,7 +31,7 @@ from skewless.spark.arguments.kinds import (
     Time,
     Within,
 )
-from skewless.spark.arguments.naming import merged_keys, named_columns, struct_of
+from skewless.spark.arguments.naming import struct_of
 from skewless.spark.arguments.times import (
     ANY_TIMES,
     BOUND_FORMS,

@@ -15,6 +15,7 @@ from skewless.arrays.types import SIDES
 from skewless.conditions import UNBOUNDED
 from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError, ColumnError
+from skewless.operators.naming import Named, named_columns
 from skewless.operators.pair import OutputColumn
 from skewless.operators.similarity.metrics import METRICS, Metric, OwnMetric
 from skewless.operators.similarity.operator import SimilarityOperator
@@ -33,7 +34,7 @@ from skewless.spark.arguments.kinds import (
     Time,
     Within,
 )
-from skewless.spark.arguments.naming import Named, named_columns, struct_of
+from skewless.spark.arguments.naming import struct_of
 from skewless.spark.arguments.times import (
     check_null_times,
     parse_bounds,
