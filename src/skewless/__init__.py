@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from skewless.spark.arguments.join3 import Joined3, join3
     from skewless.spark.arguments.similarity_join import Similar, similarity_join
     from skewless.spark.from_json import from_json
+    from skewless.spark.explanation import Explanation, explain
     from skewless.spark.reader import FileStreamReader, readStream
     from skewless.spark.result import Result
 
@@ -78,6 +79,7 @@ __all__ = [
     "DChoices",
     "Dalton",
     "Deduplicated",
+    "Explanation",
     "FastJoin",
     "FileStreamReader",
     "Grouping",
@@ -111,6 +113,7 @@ __all__ = [
     "equal",
     "errors",
     "from_json",
+    "explain",
     "history",
     "join",
     "join3",
@@ -130,6 +133,7 @@ _LATE = {
     "AsofJoined": f"{_ARGUMENTS}.asof_join",
     "Balancing": "skewless.placement.balancing",
     "Deduplicated": f"{_ARGUMENTS}.deduplicate",
+    "Explanation": "skewless.spark.explanation",
     "FileStreamReader": "skewless.spark.reader",
     "Grouping": "skewless.placement.grouping",
     "Joined": f"{_ARGUMENTS}.join",
@@ -145,6 +149,7 @@ _LATE = {
     "asof_join": f"{_ARGUMENTS}.asof_join",
     "deduplicate": f"{_ARGUMENTS}.deduplicate",
     "from_json": "skewless.spark.from_json",
+    "explain": "skewless.spark.explanation",
     "join": f"{_ARGUMENTS}.join",
     "join3": f"{_ARGUMENTS}.join3",
     "readStream": "skewless.spark.reader",

@@ -272,6 +272,10 @@ class Spec(Protocol):
     def output_schema(self) -> pa.Schema:
         """The columns of its results."""
 
+    def kept_us(self) -> dict[str, int]:
+        """How far behind the watermark what is stored of each input is still needed; `FAR_US` if
+        it is for ever."""
+
     def event_times(self, below: Sequence[EventTimes]) -> EventTimes:
         """Which columns of its results have a watermark, given which of its inputs' have."""
 
@@ -317,6 +321,11 @@ class Operator(ABC):
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
     ) -> Iterator[Arrival]:
         """Store the rows of an input that one task has; tell what was found."""
+
+    @property
+    def divided_by(self) -> str:
+        """Who works on which rows, in a few words."""
+        return "equal ranges of keys"
 
     def exchanged(self) -> Mapping[str, Layout]:
         """The sides whose rows may come together from several tasks, by ranges of their hashes."""

@@ -105,6 +105,10 @@ class JoinSpec:
             keep = min(keep, since if asked == side else since + self.partner_bounds(asked)[0])
         return max(keep, -FAR_US)
 
+    def kept_us(self) -> dict[str, int]:
+        decided = {str(side): self.decided_before_us(side, 0) for side in self.looked_up}
+        return {side: max(0, -self.keep_after_us(side, 0, decided)) for side in SIDES}
+
     def only(self, output: Sequence[int]) -> tuple[Self, list[list[int]]]:
         """The same join with these columns of the result; and the columns of each input that are
         still needed."""

@@ -107,6 +107,25 @@ def file_stream(frame: DataFrame) -> FileStream | None:
     )
 
 
+def reader_of(frame: DataFrame) -> str:
+    """Who reads a stream, in words, and why."""
+    if file_stream(frame) is not None:
+        return "skewless reads the files as columns, without the JVM"
+    if is_remote(frame.sparkSession):
+        return "Spark reads it: Spark Connect does not show its plans"
+    leaves = items(frame._jdf.queryExecution().analyzed().collectLeaves())
+    marked = [
+        leaf
+        for leaf in leaves
+        if class_of(leaf) == "StreamingRelation" and MARK in _options(leaf.dataSource().options())
+    ]
+    if marked:
+        return "Spark reads the files, as what is done to their rows only Spark can do"
+    files = [leaf for leaf in leaves if class_of(leaf) == "StreamingRelation"]
+    hint = "; sk.readStream(spark) would read them as columns" if files else ""
+    return f"Spark reads it{hint}"
+
+
 def _meant(session: SparkSession, name: str, given: dict[str, str]) -> tuple[tuple[str, str], ...]:
     """The options of a reader, with what the session says where it has none."""
     lowered = {option.lower() for option in given}

@@ -43,10 +43,27 @@ class Needs:
 
     columns: tuple[int, ...]
     condition: Condition | None = None
+    left: tuple[str, ...] = ()  # filters that only Spark can do, and why
 
 
-def pushed_down(result: Result, wanted: Sequence[str] | None = None) -> Result:
-    """The same result with as little work as the `wanted` columns of it take; None: all of them."""
+@dataclass(frozen=True)
+class Pushed:
+    """What became of the steps behind an operator: columns that it no longer carries, the filter
+    that is part of it, and what stays behind it, with the reason."""
+
+    dropped: tuple[str, ...]
+    filter: str | None
+    left: tuple[str, ...]
+
+
+NOT_TAKEN = "its rows are not pairs alone, so that a filter is no condition of it"
+
+
+def pushed_down(
+    result: Result, wanted: Sequence[str] | None = None, told: list[Pushed] | None = None
+) -> Result:
+    """The same result with as little work as the `wanted` columns of it take; None: all of them.
+    What was done is `told`, operator by operator, those below first."""
     from skewless.spark.result import Result
 
     needs = _needs_of(result, wanted)
@@ -56,14 +73,28 @@ def pushed_down(result: Result, wanted: Sequence[str] | None = None) -> Result:
     for source, numbers in zip(lean.sources, lean.taken, strict=True):
         if isinstance(source, Result):
             names = [source.columns[i] for i in numbers]
-            source = pushed_down(source, names)  # noqa: PLW2901
+            source = pushed_down(source, names, told)  # noqa: PLW2901
             numbers = tuple(source.columns.index(name) for name in names)  # noqa: PLW2901
         sources.append(source)
         taken.append(numbers)
+    if told is not None:
+        told.append(_told(result, lean, needs))
     steps = lean.steps
     if steps and len(lean.emitted) < len(result.emitted):
         steps = (_filled(result.emitted, lean.emitted), *steps)
     return replace(lean, sources=tuple(sources), taken=tuple(taken), steps=steps)
+
+
+def _told(result: Result, lean: Result, needs: Needs) -> Pushed:
+    names = set(lean.emitted.names)
+    dropped = tuple(name for name in result.emitted.names if name not in names)
+    if needs.condition is None:
+        return Pushed(dropped, None, needs.left)
+    # An operator that takes no filters gives itself back.
+    asked = result.filtered(needs.condition)
+    if asked is result:
+        return Pushed(dropped, None, (*needs.left, f"{needs.condition.sql}: {NOT_TAKEN}"))
+    return Pushed(dropped, needs.condition.sql, needs.left)
 
 
 def _needs_of(result: Result, wanted: Sequence[str] | None) -> Needs:
@@ -112,25 +143,35 @@ def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
     # Without any column nobody would know how many rows there are.
     columns = tuple(sorted(place[i] for i in used if i in place)) or (0,)
     if depends_on_now(shaped):
-        return Needs(columns)
+        return Needs(
+            columns, left=("what depends on the time of day is asked anew in every batch",)
+        )
     conditions: list[Any] = []
     while above and class_of(above[-1]) == "Filter":
         conditions += conjuncts(above.pop().condition())
-    return Needs(columns, _condition(rows, conditions))
+    condition, left = _condition(rows, conditions)
+    return Needs(columns, condition, left)
 
 
-def _condition(rows: DataFrame, conditions: Sequence[Any]) -> Condition | None:
-    """As much of some conditions as can be asked here. One that may fail is asked only if all
-    before it are: they may have ruled out the rows on which it does."""
+def _condition(
+    rows: DataFrame, conditions: Sequence[Any]
+) -> tuple[Condition | None, tuple[str, ...]]:
+    """As much of some conditions as can be asked here, and what is left, with the reason. One that
+    may fail is asked only if all before it are: they may have ruled out the rows on which it
+    does."""
     found: list[Condition] = []
+    left: list[str] = []
     for number, condition in enumerate(conditions):
         try:
             one = of_tree(rows, condition)
-        except Untranslatable:
+        except Untranslatable as error:
+            left.append(f"{condition.sql()}: {error.reason}")
             continue
         if len(found) == number or not one.root.can_fail:
             found.append(one)
-    return all_of(found) if found else None
+        else:
+            left.append(f"{one.sql}: it may fail on rows that another filter rules out")
+    return (all_of(found) if found else None), tuple(left)
 
 
 def _ids(attributes: Any) -> set[int]:

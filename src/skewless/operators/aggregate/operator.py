@@ -67,6 +67,10 @@ class AggregateOperator(Operator):
 
     kind: ClassVar[str] = "aggregate"
 
+    @property
+    def divided_by(self) -> str:
+        return repr(self.grouping)
+
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
     ) -> Iterator[Arrival]:

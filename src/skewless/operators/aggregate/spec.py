@@ -60,6 +60,9 @@ class AggregateSpec:
         title = INPUT  # there is only one
         return (Input(INPUT, this.schema, this.time, this.late_us, self.drop_null_times, title),)
 
+    def kept_us(self) -> dict[str, int]:
+        return {INPUT: FAR_US if self.window is None else self.window.size_us}
+
     def layouts(self) -> dict[str, Layout]:
         return {PARTIALS: Layout(self.partial_schema(), self.window_index)}
 

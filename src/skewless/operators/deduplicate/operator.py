@@ -63,6 +63,9 @@ class DeduplicateSpec:
             Input(PENDING, side.schema, side.time, side.late_us, self.drop_null_times, "input"),
         )
 
+    def kept_us(self) -> dict[str, int]:
+        return {PENDING: self.within_us}
+
     def fingerprint(self) -> dict[str, str]:
         names = self.side.schema.names
         return {

@@ -41,6 +41,10 @@ class SimilarityOperator(Operator):
 
     kind: ClassVar[str] = "similarity_join"
 
+    @property
+    def divided_by(self) -> str:
+        return repr(self.strategy)
+
     def fingerprint(self) -> dict[str, str]:
         return self.spec.fingerprint() | {"worksets": self.strategy.workset_rule}
 

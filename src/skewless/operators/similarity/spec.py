@@ -136,6 +136,11 @@ class SimilaritySpec:
         """The same for every side."""
         return {side: self.keep_after_us(side, watermark_us) for side in self.sides}
 
+    def kept_us(self) -> dict[str, int]:
+        if self.window_us is not None:
+            return dict.fromkeys(self.sides, self.window_us)
+        return {side: max(0, -us) for side, us in self.keep_all_after_us(0).items()}
+
     def keep_sets_after_us(self, watermark_us: int) -> tuple[int, int]:
         """Sets whose latest row is older than this hold none that can meet another; and from when
         on a set is known that has become empty, which is for as long again."""

@@ -44,6 +44,10 @@ class ThreeWayOperator(Operator):
 
     kind: ClassVar[str] = "join3"
 
+    @property
+    def divided_by(self) -> str:
+        return repr(self.strategy)
+
     def fingerprint(self) -> dict[str, str]:
         intermediates = self.strategy.intermediates(self.spec)
         return self.spec.fingerprint() | {"intermediate results": intermediates}

@@ -110,6 +110,9 @@ class ThreeSpec:
         lags = (self.max_lag_us(stream, y) for y in STREAMS if y != stream)
         return before(watermark_us, max(lags))
 
+    def kept_us(self) -> dict[str, int]:
+        return {NAMES[x]: max(0, -self.keep_after_us(x, 0)) for x in STREAMS}
+
     def inputs(self) -> tuple[Input, ...]:
         return tuple(
             Input(name, x.schema, x.time, x.late_us, self.drop_null_times, f"input {name}")

@@ -71,6 +71,10 @@ class JoinOperator(Operator):
 
     kind: ClassVar[str] = "join"
 
+    @property
+    def divided_by(self) -> str:
+        return repr(self.strategy)
+
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
     ) -> Iterator[Arrival]:
