@@ -5,6 +5,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
 .PHONY: help setup java venv demo test test-slow test-long test-cluster test-versions lint format bench papers clean
+.PHONY: help setup java venv demo test test-slow test-long test-cluster lint format wheel bench papers clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +44,10 @@ lint: venv ## check format, style and types
 format: venv ## format the code and mend what can be mended
 	@$(PYTHON) -m ruff format
 	@$(PYTHON) -m ruff check --fix
+
+wheel: venv ## build dist/skewless-….whl, and try it in an environment of its own
+	@$(PYTHON) -m pip wheel --quiet --no-deps --wheel-dir dist .
+	@$(PYTHON) -m pytest -m slow -n 0 -q tests/test_wheel.py
 
 bench: setup ## measure everything; an hour and more
 	@$(PYTHON) -m benchmarks.native

@@ -52,6 +52,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "spark": RUNNERS | {"kafka"},
     "monitor": ENGINE - {"strategies", "files", "expressions"},
     "spark": RUNNERS,
+    "spark": RUNNERS | {"history"},
     "simulation": RUNNERS,
     "workloads": {"errors", "durations"},
     "jobfile": ALL - {"cli", "spark", "__main__"},
