@@ -15,6 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
@@ -726,6 +727,36 @@ def test_the_example_job(city: Path) -> None:
     assert 0 < joined.num_rows == result["matches"], "the join knows of the condition `where`"
     assert set(joined["occupied"].to_pylist()) == {False}
     assert "passengers=1" in {path.name for path in (city / result["output"]).iterdir()}
+
+
+@pytest.mark.slow
+@pytest.mark.spark
+def test_several_jobs_at_once(city: Path) -> None:
+    """What one job adds up is what the other wrote, in all windows that have closed."""
+    file = str(EXAMPLES / "city_by_cell.toml")
+    told = run_tool("run", file, "--json", cwd=city)
+    assert told.returncode == 0, told.stderr
+    jobs = json.loads(told.stdout)["jobs"]
+    assert list(jobs) == ["rides", "by_cell"]
+    rides, by_cell = (city / job["output"] for job in jobs.values())
+    assert jobs["rides"]["matches"] == output_rows(rides) > 0
+    counted, equal = duckdb.execute(
+        f"""
+        WITH wanted AS (
+            SELECT cell, floor(epoch(ordered_at) / 300) * 300 AS since,
+                sum(passengers) AS passengers
+            FROM read_parquet('{rides}/*.parquet') GROUP BY ALL
+        ), got AS (
+            SELECT cell, epoch(since::TIMESTAMPTZ) AS since, passengers
+            FROM read_json('{by_cell}/*.json')
+        )
+        SELECT count(*), count(*) FILTER (wanted.passengers = got.passengers)
+        FROM got LEFT JOIN wanted USING (cell, since)
+        """
+    ).fetchall()[0]
+    assert counted == equal == jobs["by_cell"]["matches"] > 0
+    again = run_tool("run", file, "by_cell", "--json", cwd=city)
+    assert list(json.loads(again.stdout)["jobs"]) == ["by_cell"], "one of them, continued"
 
 
 @pytest.mark.slow  # its lines are a block of the README, too

@@ -1,4 +1,4 @@
-"""The command-line tool: `skewless demo`, `run`, `inspect`, `version`."""
+"""The command-line tool: `skewless demo`, `run`, `validate`, `new`, `inspect` and others."""
 
 from skewless.cli.app import app, main
 
