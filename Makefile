@@ -4,8 +4,7 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java venv demo test test-slow test-long test-cluster test-versions lint format bench papers clean
-.PHONY: help setup java venv demo test test-slow test-long test-cluster lint format wheel bench papers clean
+.PHONY: help setup java venv demo test test-slow test-long test-cluster test-versions lint format wheel bench papers clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

@@ -86,10 +86,13 @@ def committed(broker: Broker, topic: str) -> int:
     found, left = 0, set(range(PARTITIONS))
     while left:
         for message in consumer.consume(50_000, 1.0):
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 found += 1
-            elif message.error().code() == KafkaError._PARTITION_EOF:
+            elif error.code() == KafkaError._PARTITION_EOF:
                 left.discard(message.partition())
+            else:
+                raise ContestantError(f"{topic} cannot be read: {error}")
     consumer.close()
     return found
 

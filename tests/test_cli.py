@@ -52,8 +52,10 @@ COMPOSED = {
     "aggregate-2: by": "city as string",
     "aggregate-2: input is": "join-1",
 }
-COMMANDS = ("demo", "run", "inspect", "dashboard", "report", "metrics", "rollback", "version")
-COMMANDS = ("demo", "run", "validate", "new", "schema", "inspect", "rollback", "version")
+COMMANDS = (
+    "demo", "run", "validate", "new", "schema", "inspect", "dashboard", "report", "metrics",
+    "rollback", "version",
+)  # fmt: skip
 
 
 def invoke(*args: str, width: int = 200) -> Any:

@@ -26,11 +26,8 @@ STORED = BOTTOM | {"arrays", "state"}
 ENGINE = STORED | {"placement", "expressions", "files", "engine"}
 RUNNERS = ENGINE | {"operators"}
 ALL = RUNNERS | {
-    "sql_types", "history", "kafka", "spark", "simulation", "workloads", "jobfile", "cli",
-    "sql_types", "history", "monitor", "spark", "simulation", "workloads", "jobfile", "cli",
-    "__init__",
-    "sql_types", "history", "spark", "simulation", "workloads", "jobfile", "cli", "__init__",
-    "__main__",
+    "sql_types", "history", "kafka", "monitor", "spark", "simulation", "workloads", "jobfile",
+    "cli", "__init__", "__main__",
 }  # fmt: skip
 
 MAY_IMPORT: dict[str, set[str]] = {
@@ -49,10 +46,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "operators": RUNNERS - {"strategies"},
     "sql_types": {"errors", "placement"},
     "history": ENGINE | {"sql_types"},
-    "spark": RUNNERS | {"kafka"},
     "monitor": ENGINE - {"strategies", "files", "expressions"},
-    "spark": RUNNERS,
-    "spark": RUNNERS | {"history"},
+    "spark": RUNNERS | {"kafka", "history"},
     "simulation": RUNNERS,
     "workloads": {"errors", "durations"},
     "jobfile": ALL - {"cli", "spark", "__main__"},

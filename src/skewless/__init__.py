@@ -55,8 +55,8 @@ if TYPE_CHECKING:
     from skewless.spark.arguments.join import Joined, join
     from skewless.spark.arguments.join3 import Joined3, join3
     from skewless.spark.arguments.similarity_join import Similar, similarity_join
-    from skewless.spark.from_json import from_json
     from skewless.spark.explanation import Explanation, explain
+    from skewless.spark.from_json import from_json
     from skewless.spark.reader import FileStreamReader, readStream
     from skewless.spark.result import Result
 
@@ -112,8 +112,8 @@ __all__ = [
     "deduplicate",
     "equal",
     "errors",
-    "from_json",
     "explain",
+    "from_json",
     "history",
     "join",
     "join3",
@@ -148,8 +148,8 @@ _LATE = {
     "aggregate": f"{_ARGUMENTS}.aggregate",
     "asof_join": f"{_ARGUMENTS}.asof_join",
     "deduplicate": f"{_ARGUMENTS}.deduplicate",
-    "from_json": "skewless.spark.from_json",
     "explain": "skewless.spark.explanation",
+    "from_json": "skewless.spark.from_json",
     "join": f"{_ARGUMENTS}.join",
     "join3": f"{_ARGUMENTS}.join3",
     "readStream": "skewless.spark.reader",

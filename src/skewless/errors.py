@@ -60,6 +60,8 @@ class ConditionError(SkewlessError):
 
 class DeliveryError(SkewlessError):
     """Results that the system they are for does not take. They are committed, and wait."""
+
+
 class MissingPackageError(SkewlessError, ImportError):
     """A package that only some uses need, and that is not installed."""
 

@@ -110,7 +110,7 @@ def test_a_rollback_says_what_it_leaves_behind(tmp_path: Path, system: System) -
     for number in range(3):
         query.run(number, EQUALITY.batches[number])
     first, second, third = (answer.rows for answer in EQUALITY.answers()[:3])
-    assert rolled_back(query, 0).delivered == ((1, "orders"), (2, "orders"))
+    assert rolled_back(query, 0).batches == (1, 2)
     query.reopen(Setup())
     query.run(1, EQUALITY.batches[1])
     assert system.rows == first + second + third + second
@@ -123,7 +123,7 @@ def test_a_rollback_to_the_last_batch_leaves_its_delivery_to_be_done(
     query.run(0, EQUALITY.batches[0])
     with pytest.raises(CrashError), crash_at("delivery.begun"):
         query.run(1, EQUALITY.batches[1])
-    assert rolled_back(query, 1).delivered == ()
+    assert rolled_back(query, 1).batches == ()
     query.reopen(Setup())
     first, second = (answer.rows for answer in EQUALITY.answers()[:2])
     assert system.rows == first + second

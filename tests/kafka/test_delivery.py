@@ -22,8 +22,8 @@ from skewless.kafka.clients import Marker, PartClient
 from skewless.kafka.delivery import KafkaDeliverer, PartsTask, prefix_of
 from skewless.kafka.options import client_settings
 from skewless.state.commits import Commit, Delivery, Staged
-from skewless.state.identity import query_id
 from skewless.state.files import Folder
+from skewless.state.identity import query_id
 from tests.crashes import CrashError, crash_at
 from tests.kafka.broker import Broker, free_port
 from tests.kafka.reading import Record, read_all

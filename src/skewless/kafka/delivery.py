@@ -79,8 +79,8 @@ class PartsTask:
             raise DeliveryError(
                 f"{self.settings[SERVERS]} has the results of {found} of this query, while its "
                 f"checkpoint {self.folder.root} is at {self.marker}: was it restored from an "
-                f"older copy? Remove {self.folder.path(IDENTITY)} to deliver from there on; rows of "
-                "batches that are repeated are then in Kafka twice."
+                f"older copy? Remove {self.folder.path(IDENTITY)} to deliver from there on; rows "
+                "of batches that are repeated are then in Kafka twice."
             )
         return found == self.marker
 

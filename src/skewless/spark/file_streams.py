@@ -117,7 +117,7 @@ def reader_of(frame: DataFrame) -> str:
     marked = [
         leaf
         for leaf in leaves
-        if class_of(leaf) == "StreamingRelation" and MARK in _options(leaf.dataSource().options())
+        if class_of(leaf) == "StreamingRelation" and MARK in scala_map(leaf.dataSource().options())
     ]
     if marked:
         return "Spark reads the files, as what is done to their rows only Spark can do"

@@ -56,7 +56,7 @@ USUAL = {
     "spark.sql.legacy.json.allowEmptyString.enabled": "false",
     "spark.sql.legacy.json.enableDateTimeParsingFallback": None,
 }
-MAPS_SINCE = "4.3"  # of Spark: from then on, one bad value spoils a map
+MAPS_SINCE = (4, 3)  # of Spark: from then on, one bad value spoils a map
 
 
 class NotHereError(Exception):
@@ -183,7 +183,7 @@ def _check_usual(session: SparkSession, options: dict[str, str]) -> None:
 
 def _checked_schema(session: SparkSession, fields: StructType, parser: Any) -> pa.Schema:
     """The fields as columns. As they were declared, strings may have a length that Spark minds."""
-    if "map<" in fields.simpleString() and session.version < MAPS_SINCE:
+    if "map<" in fields.simpleString() and _version(session) < MAPS_SINCE:
         raise NotHereError(f"Spark {session.version} keeps other parts of maps with a bad value")
     for field in StructType.fromJson(json.loads(parser.schema().json())).fields:
         if not _is_plain(field.dataType):
@@ -193,6 +193,10 @@ def _checked_schema(session: SparkSession, fields: StructType, parser: Any) -> p
         if not is_known(column.type):
             raise NotHereError(f"`{column.name}` is of a type that only Spark reads")
     return schema
+
+
+def _version(session: SparkSession) -> tuple[int, ...]:
+    return tuple(int(part) for part in session.version.split(".")[:2])
 
 
 def _is_plain(kind: DataType) -> bool:
