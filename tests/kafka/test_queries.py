@@ -116,15 +116,28 @@ def test_at_least_once_is_sparks_sink(city: City, run: Callable[..., None]) -> N
     assert city.matches() == city.expected()
 
 
-def test_a_broker_that_is_killed_in_mid_query(city: City, run: Callable[..., None]) -> None:
+def test_a_broker_that_is_killed_in_mid_query(
+    city: City, run: Callable[..., None], tmp_path: Path
+) -> None:
     """Small batches, so that it is away while records are read and rows are delivered."""
     city.send(400)
-    away = threading.Timer(6.0, lambda: (city.broker.kill(), city.broker.start()))
+    commits = tmp_path / "ckpt" / "skewless" / "commits"
+    seen: list[int] = []
+
+    def kill() -> None:
+        while not commits.exists() or len(list(commits.iterdir())) < 3:
+            time.sleep(0.01)
+        seen.append(len(list(commits.iterdir())))
+        city.broker.kill()
+        city.broker.start()
+
+    away = threading.Thread(target=kill, daemon=True)
     away.start()
     # A batch takes from partitions as it likes: what lies behind must not be late.
     late = ('within="30 seconds"', 'within="30 seconds", late="1 hour"')
     run((".load()", '.option("maxOffsetsPerTrigger", 40).load()'), late)
     away.join()
+    assert seen[0] < len(list(commits.iterdir())), "there was more to do"
     assert city.matches() == city.expected()
 
 
