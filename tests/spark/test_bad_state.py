@@ -26,7 +26,7 @@ from skewless.errors import (
     StateError,
     StateFormatError,
 )
-from skewless.state.commits import FORMAT
+from skewless.state.commits import DELIVERING, FORMAT
 from tests.crashes import alter
 from tests.spark.support import (
     FileStream,
@@ -154,16 +154,19 @@ def test_damaged_note_of_the_query(
     assert file.read_text() == before
 
 
-@pytest.mark.parametrize("file_of", [last_commit, query_file])
+@pytest.mark.parametrize(
+    ("file_of", "known"), [(last_commit, "formats 2 and 3"), (query_file, "format 2")]
+)
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(FORMAT + 1, "or a newer one"), (FORMAT - 1, "Start with a new checkpointLocation")],
+    [(DELIVERING + 1, "or a newer one"), (FORMAT - 1, "Start with a new checkpointLocation")],
     ids=["newer", "older"],
 )
 def test_another_format(
     again: sk.Joined,
     tmp_path: Path,
     file_of: Callable[[Path], Path],
+    known: str,
     number: int,
     advice: str,
 ) -> None:
@@ -177,7 +180,7 @@ def test_another_format(
         run(again, tmp_path)
     assert str(file) in str(caught.value)
     assert f"is of format {number}" in str(caught.value)
-    assert f"knows format {FORMAT}" in str(caught.value)
+    assert f"knows {known}." in str(caught.value)
     assert advice in str(caught.value)
 
 

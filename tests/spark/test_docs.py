@@ -83,8 +83,10 @@ BLOCKS: dict[tuple[str, str], list[tuple[str, str]]] = {
     ("sinks.md", "Any other sink, with foreachBatch"): [("orders tracks", "joined"), ("", "")],
     ("json.md", "Use"): [("kafka tracks", "joined")],
 }
-# Those that need jars or a server; tests/tables/lake_cases.py runs them.
-ELSEWHERE = {("sinks.md", heading): 1 for heading in ("Delta", "Iceberg", "JDBC")}
+# Those that need jars or a server: tests/tables/lake_cases.py and tests/connect do the same.
+ELSEWHERE = {("sinks.md", heading): 1 for heading in ("Delta", "Iceberg", "JDBC")} | {
+    ("connect.md", "Spark Connect"): 1
+}
 
 
 def blocks_of(document: Path) -> dict[str, list[str]]:

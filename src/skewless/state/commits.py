@@ -186,6 +186,10 @@ def write_checked(
     folder.write_atomically(name, (head + body + "}\n").encode())
 
 
+def _listed(forms: Collection[int]) -> str:
+    return f"format{'s' if len(forms) > 1 else ''} {' and '.join(map(str, sorted(forms)))}"
+
+
 def read_checked(folder: Folder, name: str, forms: Collection[int] = (FORMAT,)) -> dict[str, Any]:
     """Read what `write_checked` wrote; refuse what is damaged or of an unknown format."""
     try:
@@ -203,8 +207,8 @@ def read_checked(folder: Folder, name: str, forms: Collection[int] = (FORMAT,)) 
             else "Use the version that wrote it or a newer one."
         )
         raise StateFormatError(
-            f"{folder.path(name)} is of format {found}; this version of skewless knows format "
-            f"{max(forms)}. {what_to_do}"
+            f"{folder.path(name)} is of format {found}; this version of skewless knows "
+            f"{_listed(forms)}. {what_to_do}"
         )
     body = json.dumps(content, sort_keys=True, separators=(",", ":"))
     if zlib.crc32(body.encode()) != crc32:
