@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from types import TracebackType
-from typing import Self
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
@@ -15,6 +13,7 @@ from skewless.engine.report import BatchReport
 from skewless.errors import ArgumentError
 from skewless.monitor.following import EVERY_S
 from skewless.monitor.reading import NOTHING, CheckpointReader, Status
+from skewless.monitor.serving import Serving, check_port, in_address, not_free
 
 log = logging.getLogger("skewless")
 
@@ -86,21 +85,19 @@ class BatchMetrics:
                 self._lag.labels(query).set(lag_us / SECOND_US)
 
 
-class MetricsServer:
+class MetricsServer(Serving):
     """Metrics at an address of this process, until it is stopped. `ends` are called by then."""
 
     def __init__(
         self, metrics: BatchMetrics, host: str, port: int, ends: Sequence[Callable[[], object]]
     ) -> None:
-        if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65_535:
-            raise ArgumentError("port", port, "a number from 0 (any free port) to 65535")
+        check_port(port)
         try:
             self._server, self._thread = start_http_server(port, host, metrics.registry)
         except OSError as error:
-            accepted = f"an address and port that are free, or port 0 for any ({error.strerror})"
-            raise ArgumentError("port", f"{host}:{port}", accepted) from None
+            raise not_free(host, port, error) from None
         self._ends = list(ends)
-        shown = f"[{host}]" if ":" in host else host
+        shown = in_address(host)
         self.url = f"http://{shown}:{self._server.server_port}/metrics"
 
     def stop(self) -> None:
@@ -111,22 +108,6 @@ class MetricsServer:
             self._server.shutdown()
             self._server.server_close()
             self._thread.join()
-
-    def wait(self) -> None:
-        """Wait until it is stopped, or interrupted."""
-        while self._thread.is_alive():
-            self._thread.join(1.0)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def __repr__(self) -> str:
         return f"MetricsServer({self.url})"

@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from ipaddress import ip_address
-from types import TracebackType
 from typing import Any, Self
 from urllib.parse import quote
 
@@ -30,6 +29,7 @@ from skewless.monitor.assets import PAGE, assets, text_of
 from skewless.monitor.following import EVERY_S, Follower, models_of
 from skewless.monitor.lookup import look_up
 from skewless.monitor.model import QueryModel
+from skewless.monitor.serving import Serving, check_port, in_address, not_free
 from skewless.monitor.views import POINTS, POINTS_MAX, VIEWS, Window, about, overview
 
 KEY_MAX = 10_000  # characters of a key that is looked up
@@ -222,8 +222,7 @@ def make_app(follower: Follower, token: str | None = None) -> Starlette:
 
 def _bound(host: str, port: int) -> socket.socket:
     """A socket that waits for callers, or an error that says what to change."""
-    if not isinstance(port, int) or isinstance(port, bool) or not 0 <= port <= 65_535:
-        raise ArgumentError("port", port, "a number from 0 (any free port) to 65535")
+    check_port(port)
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         made = socket.socket(family, socket.SOCK_STREAM)
@@ -232,12 +231,11 @@ def _bound(host: str, port: int) -> socket.socket:
     except socket.gaierror:
         raise ArgumentError("host", host, "a name or address of this machine") from None
     except OSError as error:
-        accepted = f"an address and port that are free, or port 0 for any ({error.strerror})"
-        raise ArgumentError("port", f"{host}:{port}", accepted) from None
+        raise not_free(host, port, error) from None
     return made
 
 
-class Dashboard:
+class Dashboard(Serving):
     """A dashboard that runs in threads of this process, until it is stopped."""
 
     def __init__(
@@ -262,7 +260,7 @@ class Dashboard:
         self._thread = threading.Thread(
             target=self._server.run, args=([self._socket],), name="skewless-http", daemon=True
         )
-        shown = f"[{host}]" if ":" in host else host
+        shown = in_address(host)
         self._address = f"http://{shown}:{self._socket.getsockname()[1]}/"
 
     @property
@@ -283,22 +281,6 @@ class Dashboard:
             self._thread.join()
             self._follower.stop()
         self._socket.close()
-
-    def wait(self) -> None:
-        """Wait until it is stopped, or interrupted."""
-        while self._thread.is_alive():
-            self._thread.join(1.0)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.stop()
 
     def __repr__(self) -> str:
         return f"Dashboard({self._address})"
