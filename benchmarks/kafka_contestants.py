@@ -33,7 +33,9 @@ def at_least_once(parameters: Json) -> Json:
 
 def _skewless(parameters: Json, delivery: str) -> Json:
     session = _session(parameters)
-    left, right = (_side(session, parameters, side) for side in SIDES)
+    left, right = (
+        sk.from_json(_values(session, parameters, side), "value", _columns(side)) for side in SIDES
+    )
     within = f"{parameters['within_s']} seconds"
     joined = sk.join(left, right, on="key", left_time="ts", right_time="ts", within=within)
     writer = joined.selectExpr(*VALUE).writeStream.format("kafka")
@@ -74,6 +76,15 @@ def _session(parameters: Json) -> SparkSession:
 
 
 def _side(session: SparkSession, parameters: Json, side: str) -> DataFrame:
+    parsed = F.from_json(F.col("value").cast("string"), _columns(side))
+    return _values(session, parameters, side).select(parsed.alias("v")).select("v.*")
+
+
+def _columns(side: str) -> str:
+    return f"key long, ts timestamp, {side}_id long, {side}_v double"
+
+
+def _values(session: SparkSession, parameters: Json, side: str) -> DataFrame:
     records = (
         session.readStream.format("kafka")
         .option("kafka.bootstrap.servers", parameters["servers"])
@@ -82,6 +93,4 @@ def _side(session: SparkSession, parameters: Json, side: str) -> DataFrame:
         .option("maxOffsetsPerTrigger", parameters["rows_per_batch"] // 2)
         .load()
     )
-    columns = f"key long, ts timestamp, {side}_id long, {side}_v double"
-    parsed = F.from_json(F.col("value").cast("string"), columns)
-    return records.select(parsed.alias("v")).select("v.*")
+    return records.select("value")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from skewless.expressions.zones import UTC, Zone
-from skewless.files.written_texts import CODECS, packed, texts, unsupported_text
+from skewless.files.json_objects import objects
+from skewless.files.written_texts import CODECS, packed, unsupported_text
 
 if TYPE_CHECKING:
     from skewless.files.writing import FileWriting
@@ -20,13 +20,6 @@ _UNSET = (_PACKED, f"spark.hadoop.{_PACKED}")
 SETTINGS = (NULLS, POLICY, *_UNSET)
 OPTIONS = frozenset({"compression", "ignorenullfields"})
 ROWS = 1 << 16  # that are made text together
-_LETTERS = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r"}
-_ESCAPES = {
-    "\\": "\\\\",  # before those that bring new ones
-    '"': '\\"',
-    **{chr(i): _LETTERS.get(chr(i), f"\\u{i:04X}") for i in range(32)},
-}
-_SPECIAL = '[\\x00-\\x1f"\\\\]'
 
 
 def _codec(writing: FileWriting) -> str:
@@ -82,48 +75,7 @@ class JsonFile:
 
 
 def _lines(rows: pa.RecordBatch, zone: Zone, keep_nulls: bool) -> memoryview:
-    # Arrow could skip nulls, and the commas with them, but loses rows that have nothing else.
-    members, begun = [], pa.repeat(False, rows.num_rows)
-    for name, column in zip(rows.schema.names, rows.columns, strict=True):
-        value = _value(column, zone)
-        value = pc.fill_null(value, "null") if keep_nulls else value
-        label = f"{quoted_name(name)}:"
-        before = pc.if_else(begun, pa.scalar(f",{label}"), pa.scalar(label))
-        members.append(pc.fill_null(pc.binary_join_element_wise(before, value, ""), ""))
-        begun = pc.or_(begun, pc.is_valid(value))
-    lines = pc.binary_join_element_wise("{", *members, "}\n", "")
+    lines = objects(rows.schema.names, rows.columns, zone, keep_nulls, "\n")
     _, offsets, data = lines.buffers()
     ends = memoryview(offsets).cast("i")
     return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
-
-
-def _value(column: pa.Array, zone: Zone) -> pa.Array:
-    text = texts(column, zone)
-    if pa.types.is_string(column.type):
-        return _quoted(_escaped(text))
-    if pa.types.is_temporal(column.type):
-        return _quoted(text)
-    if pa.types.is_floating(column.type):
-        return pc.if_else(pc.is_finite(column), text, _quoted(text))
-    return text
-
-
-def _quoted(text: pa.Array) -> pa.Array:
-    return pc.binary_join_element_wise('"', text, '"', "")
-
-
-def _escaped(text: pa.Array) -> pa.Array:
-    """Few strings have anything to be escaped: only those are looked at closely."""
-    special = pc.fill_null(pc.match_substring_regex(text, _SPECIAL), False)
-    if not pc.any(special).as_py():
-        return text
-    some = text.filter(special)
-    for letter, escape in _ESCAPES.items():
-        if pc.any(pc.match_substring(some, letter)).as_py():
-            some = pc.replace_substring(some, letter, escape)
-    return pc.replace_with_mask(text, special, some)
-
-
-def quoted_name(name: str) -> str:
-    """The name of a column as JSON."""
-    return '"' + "".join(_ESCAPES.get(letter, letter) for letter in name) + '"'

@@ -62,6 +62,7 @@ class PartClient:
     def __init__(self, settings: dict[str, str], name: str) -> None:
         library = kafka()
         self.is_stale = False
+        self._delivered: dict[str, Marker] = {}  # the last one, by topic
         own = {"transactional.id": name, "error_cb": self._note_error}
         self.producer: Any = library.Producer({**settings, **own})
         self._patience_s = int(settings["transaction.timeout.ms"]) / 1000
@@ -78,9 +79,12 @@ class PartClient:
         self.is_stale = True
 
     def marker(self, topic: str) -> Marker | None:
-        """Of the last part that was delivered; it lies beside an offset of that topic."""
+        """Of the last part that was delivered; it lies beside an offset of that topic. If that was
+        not by this client, then another of its name has fenced it."""
         [found] = self._consumer.committed([self._partition(topic, 0)], self._patience_s)
-        return Marker.parse(found.metadata)
+        marker = Marker.parse(found.metadata)
+        self.is_stale |= self._delivered.get(topic, marker) != marker
+        return marker
 
     @contextmanager
     def transaction(self, marker: Marker, topic: str) -> Iterator[None]:
@@ -92,6 +96,7 @@ class PartClient:
             raise StuckError(f"Kafka did not take all rows within {self._patience_s:g} s")
         place = self._partition(topic, 0, marker.batch_id + 1, str(marker))
         self._in_time(lambda: self._commit(place))
+        self._delivered[topic] = marker
 
     def _commit(self, place: Any) -> None:
         group = self._consumer.consumer_group_metadata()

@@ -62,7 +62,11 @@ class PartsTask:
         if first is None:
             return 0
         here, topic = client(self.settings, name), first_topic(first, self.topic)
-        if self._is_there(here.marker(topic)):
+        marker = here.marker(topic)
+        if here.is_stale:
+            here = client(self.settings, name)
+            marker = here.marker(topic)
+        if self._is_there(marker):
             return 0
         delivered = 0
         with here.transaction(self.marker, topic):

@@ -15,7 +15,7 @@ from skewless.errors import StateError
 from skewless.state.commits import Commit, Delivery, Move, Staged
 from skewless.state.files import Folder
 
-PART_BYTES = 4 << 20  # less is not worth a step of its own
+PART_BYTES = 32 << 20  # less is sooner delivered by one who is ready than by several who are not
 
 
 class Deliverer(Protocol):

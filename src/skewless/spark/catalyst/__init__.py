@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from . import casts, rules  # these register themselves
+from . import casts, rules, to_json  # these register themselves
 from .translation import Untranslatable, of_tree, translated
 
-__all__ = ["Untranslatable", "casts", "of_tree", "rules", "translated"]
+__all__ = ["Untranslatable", "casts", "of_tree", "rules", "to_json", "translated"]

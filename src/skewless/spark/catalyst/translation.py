@@ -122,7 +122,7 @@ class Translator:
 
 
 Rule = Callable[[Translator, Node], Expression]
-RULES: dict[str, Rule] = {}  # filled by rules.py and casts.py
+RULES: dict[str, Rule] = {}  # filled by rules.py, casts.py and to_json.py
 
 
 def rule(*names: str) -> Callable[[Rule], Rule]:
