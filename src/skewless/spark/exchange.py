@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import pyarrow as pa
+from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
 
 from skewless.engine.decoding import Decoding
 from skewless.engine.exchange import MergeTask, Packet
@@ -26,10 +27,18 @@ from skewless.expressions.shape import shaped
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
-JSON_SCHEMA = "json string"  # of what tasks report to the driver
+# Types, not text: Spark would have to be asked every time what a text means.
+JSON_SCHEMA = StructType().add("json", StringType())  # of what tasks report to the driver
 # The same, besides rows that are on their way to other tasks.
 PACKET_SCHEMA = (
-    "json string, operator string, input string, side string, bucket int, deal int, data binary"
+    StructType()
+    .add("json", StringType())
+    .add("operator", StringType())
+    .add("input", StringType())
+    .add("side", StringType())
+    .add("bucket", IntegerType())
+    .add("deal", IntegerType())
+    .add("data", BinaryType())
 )
 FREEZING_TASKS = 4
 

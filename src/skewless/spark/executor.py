@@ -92,8 +92,8 @@ def told(frame: DataFrame, *, packets: bool) -> DataFrame:
     """Rows of JSON beside those of tasks, which may have packets."""
     if not packets:
         return frame
-    named = (column.split() for column in PACKET_SCHEMA.split(", ")[1:])
-    return frame.select("json", *(F.lit(None).cast(kind).alias(name) for name, kind in named))
+    others = PACKET_SCHEMA.fields[1:]
+    return frame.select("json", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others))
 
 
 def exchanged(frame: DataFrame, homes: Homes, task: MergeTask) -> DataFrame:
@@ -207,7 +207,7 @@ class SparkExecutor(Executor[DataFrame]):
         rows.write.format("noop").mode("overwrite").save()
 
     def _per_instance(
-        self, task: StepTask, function: ArrowFunction, schema: StructType | str
+        self, task: StepTask, function: ArrowFunction, schema: StructType
     ) -> DataFrame:
         """One task per instance, which gets the instance's number."""
         count = task.step.instances
