@@ -17,8 +17,8 @@ from skewless.spark.sinks import SourceSink, TableSink
 from skewless.spark.tables.choosing import Asked, CatalogSink, for_source
 from skewless.state.epochs import Ownership
 from skewless.state.identity import forget_id, query_id
-from tests.spark.support import file_stream
 from tests.documents import DOCS
+from tests.spark.support import file_stream
 from tests.spark.test_docs import STREAMS, places_of, table
 from tests.tables import lake
 from tests.tables.postgres import postgres
