@@ -66,8 +66,9 @@ bench: setup ## measure everything; an hour and more
 papers: setup ## every figure of the five papers, ours beside theirs: docs/papers.md
 	@$(PYTHON) -m benchmarks.papers
 
-docs: setup ## build the documents as a site: site/index.html
-	@$(PYTHON) -m mkdocs --quiet build --strict
+docs: venv ## build the documents as a site: site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs --quiet build --strict
+	@echo "the documents are in site/index.html"
 
 clean: ## remove caches, builds and output; .venv stays
 	@rm -rf build dist site demo-output benchmarks/.data spark-warehouse metastore_db derby.log
