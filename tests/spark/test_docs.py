@@ -95,10 +95,9 @@ PLACES: dict[tuple[str, str], tuple[str, int, str]] = {
     ("operate.md", WHOLE): ("joined", 5, ""),
     ("size.md", WHOLE): ("joined", 1, ""),
     ("tune.md", WHOLE): ("joined ckpt orders tracks", 3, "joined"),
-    ("tutorial.md", WHOLE): ("", 10, ""),
+    ("tutorial.md", WHOLE): ("", 11, ""),
     ("upgrade.md", WHOLE): ("", 1, ""),
 }
-SLOW = {"tutorial.md", "tune.md", "migrate.md"}
 # Those that need jars, a server or hosts, and the tests that have them. A cluster's is only read.
 ELSEWHERE: dict[tuple[str, str], str] = {
     ("sinks.md", "Delta"): "tests/tables/lake_cases.py",
@@ -204,7 +203,7 @@ def run_snippets(
 
 @pytest.mark.parametrize(
     "place",
-    [pytest.param(p, marks=[pytest.mark.slow] if p[0] in SLOW else []) for p in PLACES],
+    [pytest.param(p, marks=[pytest.mark.slow] if p[0] == "tutorial.md" else []) for p in PLACES],
     ids=" ".join,
 )
 def test_snippets(
