@@ -21,8 +21,9 @@ PATIENCE_S = 280
 def executed(file: Path, folder: Path) -> nbformat.NotebookNode:
     """A notebook after it was run in a folder; an error if one of its cells fails."""
     notebook = nbformat.read(file, as_version=4)
-    client = NotebookClient(notebook, timeout=PATIENCE_S, resources={"metadata": {"path": folder}})
-    client.execute()
+    where = {"metadata": {"path": str(folder)}}
+    options = {"timeout": PATIENCE_S, "coalesce_streams": True}
+    NotebookClient(notebook, resources=where, **options).execute()
     for cell in notebook.cells:
         cell.metadata.pop("execution", None)
         if cell.cell_type == "code":

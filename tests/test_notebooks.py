@@ -16,7 +16,7 @@ BYTES_MAX = 200_000
 def kinds(notebook: Any) -> list[list[str]]:
     """What kinds of things the cells give."""
     return [
-        [kind for output in cell.get("outputs", []) for kind in output.get("data", {"stream": 0})]
+        sorted(k for output in cell.get("outputs", []) for k in output.get("data", {"stream": 0}))
         for cell in notebook["cells"]
     ]
 
