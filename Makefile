@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java venv demo test test-slow test-long test-cluster test-versions lint format wheel bench papers clean
+.PHONY: help setup java venv demo test test-slow test-long test-cluster test-versions lint format wheel bench papers docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,8 +66,12 @@ bench: setup ## measure everything; an hour and more
 papers: setup ## every figure of the five papers, ours beside theirs: docs/papers.md
 	@$(PYTHON) -m benchmarks.papers
 
+docs: venv ## build the documents as a site: site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs --quiet build --strict
+	@echo "the documents are in site/index.html"
+
 clean: ## remove caches, builds and output; .venv stays
-	@rm -rf build dist demo-output benchmarks/.data spark-warehouse metastore_db derby.log
+	@rm -rf build dist site demo-output benchmarks/.data spark-warehouse metastore_db derby.log
 	@rm -rf .hypothesis .mypy_cache .pytest_cache .ruff_cache
 	@find src tests benchmarks docs examples -name __pycache__ -type d -prune -exec rm -rf {} + \
 		2>/dev/null || true

@@ -1,5 +1,6 @@
 """Every error skewless raises on purpose.
 
+```text
 SkewlessError
 ├── ArgumentError            a call that cannot work: names the argument, the value and the choices
 │   └── ColumnError          a column that is missing, ambiguous or of an unfit type
@@ -14,6 +15,7 @@ SkewlessError
     ├── StateFormatError     written by a version of skewless that this one does not know
     ├── CheckpointMismatchError  it belongs to another query
     └── CheckpointInUseError     another running query holds it
+```
 """
 
 from __future__ import annotations

@@ -13,14 +13,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import psutil
+import pyarrow as pa
 import pytest
 
 from tests.connect.server import ROOT, connect_server, environment, free_port
+from tests.documents import DOCS, snippets
 from tests.spark.killed import a_query, last_commit
 from tests.spark.processes import kill_tree, wait_until
 from tests.spark.query_kits import JOIN, JOIN_AGGREGATE, KITS, QueryKit, add_batches, close
-from tests.spark.support import FileStream, assert_same, read_parquet
+from tests.spark.support import (
+    TIMESTAMP,
+    FileStream,
+    assert_same,
+    at,
+    file_stream,
+    read_parquet,
+)
 
 pytest.importorskip("grpc", reason="pyspark[connect] is not installed")
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
@@ -148,3 +158,31 @@ def test_a_client_that_is_killed(tmp_path: Path) -> None:
         close(work.streams)
         clients.run([work], number=1)
     work.check()
+
+
+def test_what_the_document_shows(tmp_path: Path) -> None:
+    """The snippet of docs/connect.md, as a program of its own."""
+    columns = {"rides": ("at", "ride", 1), "offers": ("seen", "offer", 7)}
+    for stream, (time_name, number, apart_s) in columns.items():
+        cells, times = [f"c{i % 3}" for i in range(60)], [at(i * apart_s) for i in range(60)]
+        rows = {"cell": cells, time_name: pa.array(times, TIMESTAMP), number: list(range(60))}
+        file_stream(tmp_path / stream, [pa.table(rows)])
+    [snippet] = snippets(DOCS / "connect.md")
+    port = free_port()
+    program = snippet.source.replace("localhost:15002", f"127.0.0.1:{port}")
+    program = program.replace('"/data/', f'"{tmp_path}/')
+    program += "query.processAllAvailable()\nquery.stop()\n"
+    with connect_server(tmp_path, port):
+        command = [sys.executable, "-c", program]
+        run = subprocess.run(
+            command, env=environment(), cwd=ROOT, capture_output=True, text=True, check=False
+        )
+    assert run.returncode == 0, run.stderr[-4000:]
+    pairs = {
+        (ride, offer)
+        for ride in range(60)
+        for offer in range(60)
+        if ride % 3 == offer % 3 and abs(ride - offer * 7) <= 30
+    }
+    found = duckdb.sql(f"SELECT ride, offer FROM '{tmp_path}/out/*.parquet'").fetchall()
+    assert len(found) == len(pairs) > 0 and set(found) == pairs

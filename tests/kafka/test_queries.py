@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections import Counter
@@ -18,9 +17,9 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 import skewless as sk
+from tests.documents import DOCS, snippets
 from tests.kafka.broker import Broker
 from tests.kafka.reading import read_all
-from tests.spark.processes import ROOT
 from tests.spark.support import at
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(900)]
@@ -86,9 +85,8 @@ def city(kafka_broker: Broker) -> Iterator[City]:
 @pytest.fixture
 def run(city: City, kafka_spark: SparkSession, tmp_path: Path) -> Callable[..., None]:
     """Run what the document shows."""
-    text = (ROOT / "docs" / "kafka.md").read_text(encoding="utf-8")
-    [block] = re.findall(r"^```py\n((?:.|\n)*?)^```", text, re.MULTILINE)
-    block = block.replace("localhost:9092", city.broker.servers)
+    [snippet] = snippets(DOCS / "kafka.md")
+    block = snippet.source.replace("localhost:9092", city.broker.servers)
     block = block.replace('"ckpt"', repr(str(tmp_path / "ckpt")))
 
     def run(*changes: tuple[str, str]) -> None:

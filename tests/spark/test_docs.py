@@ -1,11 +1,16 @@
-"""What the documents show runs: each block of Python on small streams, and each example."""
+"""What the documents show runs: each snippet on small streams, and each example."""
 
 from __future__ import annotations
 
+import ast
+import contextlib
+import inspect
+import io
 import json
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,14 +20,12 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
+from tests.documents import DOCS, DOCUMENTS, ROOT, Snippet, snippets
 from tests.spark.support import TIMESTAMP, FileStream, at, file_stream, finish
 
-ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "examples"
-DOCS = ROOT / "docs"
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.glob("*.md")])
 
-# Blocks of Python --------------------------------------------------------------------------------
+# Snippets ----------------------------------------------------------------------------------------
 
 BATCHES, ROWS, APART_S = 3, 12, 7_200
 
@@ -31,7 +34,7 @@ Columns = dict[str, Callable[[int], Any]]
 STREAMS: dict[str, Columns] = {
     "orders": {
         "order_id": lambda i: i,
-        "cell": lambda i: i % 3,
+        "cell": lambda i: i % 4,  # of the last there are no tracks
         "price": lambda i: 4.0 + i,
         "lat": lambda i: 52.0 + i / 10_000,
         "lon": lambda i: 13.0,
@@ -66,43 +69,69 @@ STREAMS: dict[str, Columns] = {
     },
 }
 
-# By document and heading, for each of its blocks: the streams that it uses, and the results that it
-# gives. Later blocks see what earlier ones have made.
-BLOCKS: dict[tuple[str, str], list[tuple[str, str]]] = {
-    ("README.md", "Ten lines"): [("orders tracks", "joined"), ("", "")],
-    ("README.md", "Aggregate"): [("posts", "trends")],
-    ("README.md", "Join the nearest in time"): [("trades quotes", "priced")],
-    ("README.md", "Join three"): [("streamers purchases users", "deals")],
-    ("README.md", "Join what is alike"): [("taxis orders", "near")],
-    ("README.md", "Deduplicate"): [("clicks", "clicks")],
-    ("README.md", "Compose"): [("orders tracks payments", "rides paid revenue")],
-    ("dashboard.md", "From a driver"): [("", "")],
-    ("dashboard.md", "Metrics of a driver"): [("", "")],
-    ("dashboard.md", "After each batch"): [("", "")],
-    ("files.md", "Reading"): [("tracks", "joined")],
-    ("sinks.md", "Any other sink, with foreachBatch"): [("orders tracks", "joined"), ("", "")],
-    ("json.md", "Use"): [("kafka tracks", "joined")],
+# Documents whose snippets are one script, from the first to the last; the others have one per
+# heading. Later snippets see what earlier ones have made.
+WHOLE = "all of it"
+WHOLES = {"migrate.md", "operate.md", "size.md", "tune.md", "tutorial.md", "upgrade.md"}
+# By document and heading: the streams that are used, how many snippets there are, and the results
+# that they give.
+PLACES: dict[tuple[str, str], tuple[str, int, str]] = {
+    ("README.md", "Ten lines"): ("orders tracks", 2, "joined"),
+    ("operators.md", "Join"): ("orders tracks", 1, "joined"),
+    ("operators.md", "Aggregate"): ("posts", 1, "trends"),
+    ("operators.md", "Join the nearest in time"): ("trades quotes", 1, "priced"),
+    ("operators.md", "Join three"): ("streamers purchases users", 1, "deals"),
+    ("operators.md", "Join what is alike"): ("taxis orders", 1, "near"),
+    ("operators.md", "Deduplicate"): ("clicks", 1, "clicks"),
+    ("operators.md", "Compose"): ("orders tracks payments", 1, "rides paid revenue"),
+    ("checkpoints.md", "A new checkpoint over an old output folder"): ("joined", 1, ""),
+    ("dashboard.md", "From a driver"): ("", 1, ""),
+    ("dashboard.md", "Metrics of a driver"): ("", 1, ""),
+    ("dashboard.md", "After each batch"): ("", 1, ""),
+    ("files.md", "Reading"): ("tracks", 1, "joined"),
+    ("sinks.md", "Any other sink, with foreachBatch"): ("orders tracks", 2, "joined"),
+    ("json.md", "Use"): ("kafka tracks", 1, "joined"),
+    ("migrate.md", WHOLE): ("orders tracks", 4, "after"),
+    ("operate.md", WHOLE): ("joined", 5, ""),
+    ("size.md", WHOLE): ("joined", 1, ""),
+    ("tune.md", WHOLE): ("joined ckpt orders tracks", 3, "joined"),
+    ("tutorial.md", WHOLE): ("", 11, ""),
+    ("upgrade.md", WHOLE): ("", 1, ""),
 }
-# Those that need jars or a server: tests/tables/lake_cases.py and tests/connect do the same.
-ELSEWHERE = {("sinks.md", heading): 1 for heading in ("Delta", "Iceberg", "JDBC")} | {
-    ("connect.md", "Spark Connect"): 1
+# Those that need jars, a server or hosts, and the tests that have them. A cluster's is only read.
+ELSEWHERE: dict[tuple[str, str], str] = {
+    ("sinks.md", "Delta"): "tests/tables/lake_cases.py",
+    ("sinks.md", "Iceberg"): "tests/tables/lake_cases.py",
+    ("sinks.md", "JDBC"): "tests/tables/lake_cases.py",
+    ("connect.md", "Spark Connect"): "tests/connect/test_connect.py",
+    ("kafka.md", "From Kafka to Kafka"): "tests/kafka/test_queries.py",
+    ("cluster.md", "On a cluster"): "tests/cluster",
 }
 
 
-def blocks_of(document: Path) -> dict[str, list[str]]:
-    """The blocks of Python in a document, by the heading they are under."""
-    found: dict[str, list[str]] = {}
-    text = document.read_text(encoding="utf-8")
-    for heading, body in re.findall(r"^#+ (.*?)\n((?:.|\n)*?)(?=^#+ |\Z)", text, re.MULTILINE):
-        blocks = re.findall(r"^```python\n((?:.|\n)*?)^```", body, re.MULTILINE)
-        if blocks:
-            found[heading] = blocks
+def places_of(document: Path) -> dict[str, list[Snippet]]:
+    """The snippets of a document, by what belongs together."""
+    found: dict[str, list[Snippet]] = {}
+    for snippet in snippets(document):
+        place = WHOLE if document.name in WHOLES else snippet.heading
+        found.setdefault(place, []).append(snippet)
     return found
 
 
-def test_all_blocks_are_known() -> None:
-    found = {(d.name, heading): len(b) for d in DOCUMENTS for heading, b in blocks_of(d).items()}
-    assert found == {place: len(blocks) for place, blocks in BLOCKS.items()} | ELSEWHERE
+def test_all_snippets_are_known() -> None:
+    found = {(d.name, place): len(s) for d in DOCUMENTS for place, s in places_of(d).items()}
+    assert found == {p: count for p, (_, count, _) in PLACES.items()} | dict.fromkeys(ELSEWHERE, 1)
+
+
+@pytest.mark.parametrize("place", ELSEWHERE, ids=" ".join)
+def test_calls_elsewhere_fit(place: tuple[str, str]) -> None:
+    """What is not run here is read: its calls of skewless have arguments that there are."""
+    assert (ROOT / ELSEWHERE[place]).exists()
+    [snippet] = places_of(DOCS / place[0])[place[1]]
+    for call in [n for n in ast.walk(ast.parse(snippet.source)) if isinstance(n, ast.Call)]:
+        if isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) == "sk":
+            named = {str(k.arg): None for k in call.keywords}
+            inspect.signature(getattr(sk, call.func.attr)).bind(*call.args, **named)
 
 
 def table(columns: Columns, batch: int) -> pa.Table:
@@ -139,29 +168,74 @@ def rows_of(result: sk.Result, checkpoint: Path) -> int:
     return sum(report.matches for report in sk.history(str(checkpoint)))
 
 
-@pytest.mark.parametrize("place", BLOCKS, ids=" ".join)
-def test_block(
+def placed(source: str, data: Path, folder: Path) -> str:
+    """A snippet whose folders are in one of the test: Spark has a working folder of its own."""
+    own = re.sub(r'"(?=(?:ckpt2?|out|pairs\.db|shop)["/])', f'"{folder}/', source)
+    return own.replace('"/data/', f'"{data}/')
+
+
+def made_ready(name: str, streams: Callable[[str], DataFrame], folder: Path) -> Any:
+    """What a snippet takes for granted: a stream, a join of two, or the checkpoint of one."""
+    if name not in ("joined", "ckpt"):
+        return streams(name)
+    pair = streams("orders"), streams("tracks")
+    times, bounds = ("ordered_at", "seen_at"), {"within": "10 minutes", "late": "1 minute"}
+    joined = sk.join(*pair, on="cell", time=times, **bounds)
+    return joined if name == "joined" else rows_of(joined, folder / "ckpt")
+
+
+def run_snippets(
+    place: tuple[str, str], names: dict[str, Any], data: Path, folder: Path
+) -> dict[str, Any]:
+    """Run what stands at a place, and compare what is printed; the names that there are then."""
+    [path] = [path for path in DOCUMENTS if path.name == place[0]]
+    for snippet in places_of(path)[place[1]]:
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            exec(compile(placed(snippet.source, data, folder), " ".join(place), "exec"), names)
+        for query in names["spark"].streams.active:
+            query.processAllAvailable()
+            query.stop()
+        if snippet.printed is not None:
+            assert said.getvalue() == snippet.printed
+    return names
+
+
+@pytest.mark.parametrize(
+    "place",
+    [pytest.param(p, marks=[pytest.mark.slow] if p[0] == "tutorial.md" else []) for p in PLACES],
+    ids=" ".join,
+)
+def test_snippets(
     place: tuple[str, str],
     streams: Callable[[str], DataFrame],
     data: Path,
     spark: SparkSession,
     tmp_path: Path,
 ) -> None:
-    document, heading = place
-    [path] = [path for path in DOCUMENTS if path.name == document]
-    names: dict[str, Any] = {"sk": sk, "spark": spark}
-    for source, (used, given) in zip(blocks_of(path)[heading], BLOCKS[place], strict=True):
-        names |= {name: streams(name) for name in used.split()}
-        for own in ("ckpt", "ckpt2", "out", "pairs.db"):  # Spark has its own working folder
-            source = source.replace(f'"{own}"', repr(str(tmp_path / own)))  # noqa: PLW2901
-        source = source.replace('"/data/', f'"{data}/')  # noqa: PLW2901
-        exec(compile(source, f"{document}, {heading}", "exec"), names)
-        for query in spark.streams.active:
-            query.processAllAvailable()
-            query.stop()
-        for name in given.split():
-            assert isinstance(names[name], sk.Result)
-            assert rows_of(names[name], tmp_path / name) > 0, f"{name} has no rows"
+    used, _, given = PLACES[place]
+    names = {name: made_ready(name, streams, tmp_path) for name in used.split()}
+    names = run_snippets(place, {"sk": sk, "spark": spark, **names}, data, tmp_path)
+    for name in given.split():
+        assert isinstance(names[name], sk.Result)
+        assert rows_of(names[name], tmp_path / name) > 0, f"{name} has no rows"
+
+
+@pytest.mark.slow
+def test_a_join_that_was_migrated_gives_the_same(
+    streams: Callable[[str], DataFrame], data: Path, spark: SparkSession, tmp_path: Path
+) -> None:
+    names = {"sk": sk, "spark": spark, "orders": streams("orders"), "tracks": streams("tracks")}
+    names = run_snippets(("migrate.md", WHOLE), names, data, tmp_path)
+    rows = []
+    for name in ("before", "after"):
+        writer = names[name].writeStream.format("parquet").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / f"{name}.ckpt"))
+        finish(writer.start(str(tmp_path / name)))
+        rows.append(Counter(spark.read.parquet(str(tmp_path / name)).collect()))
+    before, after = rows
+    assert before == after
+    assert any(row.taxi is None for row in after) and any(row.taxi is not None for row in after)
 
 
 # Examples ----------------------------------------------------------------------------------------
@@ -191,15 +265,8 @@ def test_all_examples_are_known() -> None:
     assert {path.name for path in EXAMPLES.glob("*.py")} == set(SCRIPTS)
 
 
-# Half a minute each; two others use the same operators, and tests/test_cli.py runs the ten lines.
-SLOW = {"live_commerce.py", "taxis_near_orders.py", "ten_lines.py"}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "name",
-    [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in SCRIPTS],
-)
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_example(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
     for before in SCRIPTS[name][0]:

@@ -17,8 +17,9 @@ from skewless.spark.sinks import SourceSink, TableSink
 from skewless.spark.tables.choosing import Asked, CatalogSink, for_source
 from skewless.state.epochs import Ownership
 from skewless.state.identity import forget_id, query_id
+from tests.documents import DOCS
 from tests.spark.support import file_stream
-from tests.spark.test_docs import DOCS, STREAMS, blocks_of, table
+from tests.spark.test_docs import STREAMS, places_of, table
 from tests.tables import lake
 from tests.tables.postgres import postgres
 from tests.tables.test_jdbc import Counting, owner_of
@@ -238,7 +239,8 @@ def test_other_tables_are_at_least_once_and_say_so(
 def test_what_the_document_shows(session: SparkSession, tmp_path: Path, heading: str) -> None:
     """Each block of docs/sinks.md, with the streams of the other documents."""
     session.sql("CREATE NAMESPACE IF NOT EXISTS lake.db")
-    [block] = blocks_of(DOCS / "sinks.md")[heading]
+    [snippet] = places_of(DOCS / "sinks.md")[heading]
+    block = snippet.source
     streams = {
         name: file_stream(tmp_path / name, [table(STREAMS[name], b) for b in range(2)]).read(
             session

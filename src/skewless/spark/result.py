@@ -91,22 +91,27 @@ class Result(ABC):
 
     @property
     def schema(self) -> StructType:
+        """The columns with their types, as of a DataFrame."""
         return untraced(self._columns_now)
 
     @property
     def columns(self) -> list[str]:
+        """The names of the columns."""
         return list(self._columns_now.names)
 
     @property
     def dtypes(self) -> list[tuple[str, str]]:
+        """Names and types of the columns, as text."""
         return [(f.name, f.dataType.simpleString()) for f in self.schema.fields]
 
     @property
     def isStreaming(self) -> bool:
+        """Whether the inputs are streams; else they are static, and there is `dataframe`."""
         return bool(self.sources[0].isStreaming)
 
     @property
     def sparkSession(self) -> SparkSession:
+        """The session of the inputs."""
         return self.sources[0].sparkSession
 
     def printSchema(self) -> None:

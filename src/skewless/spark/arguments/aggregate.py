@@ -56,6 +56,10 @@ def aggregate(
 
     Rows of a hot key are worked on by several instances; their partial results are merged.
 
+    The result has the columns `window` (a struct of start and end), the keys, and the aggregates.
+    With the output mode "append" a group comes once, when its window closes; with "update" it comes
+    whenever a batch has changed it.
+
     Parameters
     ----------
     df
@@ -98,10 +102,6 @@ def aggregate(
         cores at the time.
     on_null_time
         ``"error"`` stops the query at a row without event time, ``"drop"`` drops and counts it.
-
-    The result has the columns `window` (a struct of start and end), the keys, and the aggregates.
-    With the output mode "append" a group comes once, when its window closes; with "update" it comes
-    whenever a batch has changed it.
 
     >>> trends = sk.aggregate(tweets, by="hashtag", aggs={"n": "count"}, time="at",
     ...                       window="1 minute", late="10 seconds")        # doctest: +SKIP
