@@ -82,6 +82,7 @@ BLOCKS: dict[tuple[str, str], list[tuple[str, str]]] = {
     ("files.md", "Reading"): [("tracks", "joined")],
     ("sinks.md", "Any other sink, with foreachBatch"): [("orders tracks", "joined"), ("", "")],
     ("json.md", "Use"): [("kafka tracks", "joined")],
+    ("json.md", "Dead letters"): [("kafka", "")],
 }
 # Those that need jars or a server: tests/tables/lake_cases.py and tests/connect do the same.
 ELSEWHERE = {("sinks.md", heading): 1 for heading in ("Delta", "Iceberg", "JDBC")} | {
