@@ -302,6 +302,28 @@ def test_what_is_left_to_spark(
     query.stop()
 
 
+def test_values_that_are_left_to_spark(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Arrow writes no parts of a second before 1970 to ORC, which only shows when they come. All
+    rows are there once."""
+    left, right = (s.read(spark) for s in keyed_pair(tmp_path, batches=2))
+    moved = "{} - interval 60 years + interval 1 microsecond"
+    joined = keyed_join(
+        left.withColumn("at", F.expr(moved.format("at"))),
+        right.withColumn("seen", F.expr(moved.format("seen"))),
+        instances=3,
+    )
+    writer = joined.writeStream.format("orc").option("checkpointLocation", str(tmp_path / "c"))
+    with caplog.at_level(logging.INFO, "skewless"):
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    assert "Spark writes the files of batch 0: times before 1970" in caplog.text
+    plain = run(joined, tmp_path / "plain")
+    found, expected = spark.read.orc(str(tmp_path / "out")), spark.read.parquet(str(plain))
+    assert multiset(found.collect()) == multiset(expected.collect())
+    assert found.count() > 20
+
+
 def test_the_first_batch_shows_its_columns(spark: SparkSession, tmp_path: Path) -> None:
     left, right = keyed_pair(tmp_path, batches=1, rows=4, keys=1)
     result = keyed_join(left.read(spark), right.read(spark)).where("a < 0")
