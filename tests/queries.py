@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.orc as po
 import pyarrow.parquet as pq
 from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -120,21 +121,22 @@ class PipelineRun:
             tasks_at_once=cores,
         )
         sink = FileSink(self.query, self.schema, self._output)
-        files = self._target() if columns else None
+        files = self._target(batch_id) if columns else None
         report = run_batch(self.query, executor, sink, batch_id, files)
         if report is not None:
             assert sum(report.lateness.values()) == report.late, "what is late is measured"
         rows = [batch for part in sink.result for batch in part]
         return Ran(pa.Table.from_batches(rows, self.schema), report)
 
-    def _target(self) -> FileTarget:
+    def _target(self, batch_id: int) -> FileTarget:
         assert self._output is not None
         writing = FileWriting(
-            "parquet",
+            "orc" if batch_id % 4 == 1 else "parquet",
             self.schema,
             from_arrow_schema(self.schema).json(),
             "4.0.0",
             settings=(("spark.sql.parquet.outputTimestampType", "TIMESTAMP_MICROS"),),
+            jvm_time_zone="UTC",
         )
         assert unsupported(writing) is None
         return FileTarget(_folder(self._output).root, writing)
@@ -160,13 +162,15 @@ def _folder(at: Path | str | Folder) -> Folder:
 
 
 def _shown(name: str) -> bool:
-    return name.endswith((".arrow", ".parquet")) and "/" not in name
+    return name.endswith((".arrow", ".parquet", ".orc")) and "/" not in name
 
 
 def _table(folder: Folder, name: str) -> pa.Table:
     content = pa.BufferReader(folder.read(name))
     if name.endswith(".parquet"):
         return pq.read_table(content)
+    if name.endswith(".orc"):
+        return po.read_table(content)
     return pa.ipc.open_file(content).read_all()
 
 

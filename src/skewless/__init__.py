@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from skewless.spark.arguments.join3 import Joined3, join3
     from skewless.spark.arguments.similarity_join import Similar, similarity_join
     from skewless.spark.explanation import Explanation, explain
-    from skewless.spark.from_json import from_json
+    from skewless.spark.from_json import DeadLetters, from_json
     from skewless.spark.reader import FileStreamReader, readStream
     from skewless.spark.result import Result
 
@@ -78,6 +78,7 @@ __all__ = [
     "DAGreedy",
     "DChoices",
     "Dalton",
+    "DeadLetters",
     "Deduplicated",
     "Explanation",
     "FastJoin",
@@ -132,6 +133,7 @@ _LATE = {
     "ApproxDistinct": f"{_ACCUMULATORS}.distinct",
     "AsofJoined": f"{_ARGUMENTS}.asof_join",
     "Balancing": "skewless.placement.balancing",
+    "DeadLetters": "skewless.spark.from_json",
     "Deduplicated": f"{_ARGUMENTS}.deduplicate",
     "Explanation": "skewless.spark.explanation",
     "FileStreamReader": "skewless.spark.reader",

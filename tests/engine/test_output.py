@@ -14,8 +14,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from skewless.engine import output
 from skewless.engine.output import FileOutput, FileTarget, Written
 from skewless.engine.report import InstanceLoad, InstanceReport
+from skewless.files import orc_writing, parquet_writing
+from skewless.files.parts import NotAsSparkError
 from skewless.files.writing import FileWriting
 from skewless.state.files import Folder
+from tests.crashes import assert_nothing_is_left_over
+from tests.frame.kits import KITS
+from tests.frame.streams import busy, rows_of
+from tests.queries import PipelineRun
 
 SCHEMA = pa.schema([("k", pa.int64()), ("text", pa.string())])
 
@@ -81,5 +87,56 @@ def test_names_of_what_is_shown(folder: Folder) -> None:
     assert all(Path(folder.path(staged)).is_file() for staged, _ in moves)
 
 
+class Choosy:
+    """Writes no rows of number 1."""
+
+    def __init__(self, _: FileWriting) -> None: ...
+
+    def __call__(self, sink: pa.NativeFile, rows: pa.Table) -> Choosy:
+        return self
+
+    def write(self, rows: pa.Table) -> None:
+        if 1 in rows["k"].to_pylist():
+            raise NotAsSparkError("a one")
+
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize("most", [output.LITTLE_BYTES, 0])
+def test_what_is_not_as_spark_writes_it_is_told(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    """Whoever comes upon it, the instance or the driver, that has the little ones."""
+    monkeypatch.setattr(parquet_writing, "Files", Choosy)
+    monkeypatch.setattr(output, "LITTLE_BYTES", most)
+    wrote = FileTarget("out", writing()).output(folder, 7)
+    written = [wrote.write(rows(number, 1), folder, number, 2) for number in (1, 2)]
+    assert [one.left for one in written] == ["" if most else "a one", ""]
+    with pytest.raises(NotAsSparkError, match="a one"):
+        wrote.together(written, folder)
+
+
+@pytest.mark.parametrize("name", ["join", "aggregate", "join → aggregate"])
+def test_the_sink_writes_what_the_instances_cannot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Every row once, and nothing is left of what the instances had begun."""
+
+    class Never(Choosy):
+        def write(self, rows: pa.Table) -> None:
+            raise NotAsSparkError("never")
+
+    kit, tried = KITS[name], []
+    monkeypatch.setattr(orc_writing, "Files", lambda writing: tried.append(1) or Never(writing))
+    run = PipelineRun(tmp_path / "state", kit.pipeline(kit.setups[0]), tmp_path / "out")
+    streams = busy(*kit.streams)
+    for number, (begin, end) in enumerate([(0, 8), (8, 999)]):
+        run.run_streams(number, [[[s.batch(begin, end)]] for s in streams], columns=number == 1)
+    assert tried
+    run.start(run.pipeline)  # repeated tasks leave files that go when a query starts
+    assert rows_of(run.published_table()) == kit.expected(streams)
+    assert_nothing_is_left_over(run)
+
+
 def test_nothing_is_nothing() -> None:
-    assert Written.from_json({"files": [], "little": ""}) == Written()
+    assert Written.from_json({"files": [], "little": "", "left": ""}) == Written()

@@ -239,18 +239,33 @@ def test_results_are_written_by_the_instances(
 
 
 @pytest.mark.quick(1)
-@pytest.mark.parametrize("name", ["json", "parquet"])
-def test_files_of_few_rows(spark: SparkSession, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    ("name", "codec", "ending"),
+    [
+        ("json", "gzip", "json.gz"),
+        ("parquet", "gzip", "gz.parquet"),
+        ("csv", "gzip", "csv.gz"),
+        ("orc", "zlib", "zlib.orc"),
+    ],
+)
+def test_files_of_few_rows(
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    name: str,
+    codec: str,
+    ending: str,
+) -> None:
     left, right = (s.read(spark) for s in keyed_pair(tmp_path))
     writer = keyed_join(left, right, instances=1).writeStream.format(name)
-    writer = writer.option("maxRecordsPerFile", 7).option("compression", "gzip")
+    writer = writer.option("maxRecordsPerFile", 7).option("compression", codec)
     writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
-    writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    with caplog.at_level(logging.INFO, "skewless"):
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    assert "Spark writes" not in caplog.text
     plain = run(keyed_join(left, right), tmp_path / "plain")
     files = [file for file in (tmp_path / "out").iterdir() if not file.name.startswith((".", "_"))]
-    assert {file.name.partition(".")[2] for file in files} == {
-        "gz.parquet" if name == "parquet" else "json.gz"
-    }
+    assert {file.name.partition(".")[2] for file in files} == {ending}
     schema = keyed_join(left, right).schema
     counts = [spark.read.format(name).schema(schema).load(str(file)).count() for file in files[:5]]
     assert max(counts) <= 7
@@ -285,6 +300,28 @@ def test_what_is_left_to_spark(
         makers = {_maker(file)[:10] for file in (tmp_path / "out").rglob("*.parquet")}
         assert makers == {"parquet-mr"}
     query.stop()
+
+
+def test_values_that_are_left_to_spark(
+    spark: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Arrow writes no parts of a second before 1970 to ORC, which only shows when they come. All
+    rows are there once."""
+    left, right = (s.read(spark) for s in keyed_pair(tmp_path, batches=2))
+    moved = "{} - interval 60 years + interval 1 microsecond"
+    joined = keyed_join(
+        left.withColumn("at", F.expr(moved.format("at"))),
+        right.withColumn("seen", F.expr(moved.format("seen"))),
+        instances=3,
+    )
+    writer = joined.writeStream.format("orc").option("checkpointLocation", str(tmp_path / "c"))
+    with caplog.at_level(logging.INFO, "skewless"):
+        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+    assert "Spark writes the files of batch 0: times before 1970" in caplog.text
+    plain = run(joined, tmp_path / "plain")
+    found, expected = spark.read.orc(str(tmp_path / "out")), spark.read.parquet(str(plain))
+    assert multiset(found.collect()) == multiset(expected.collect())
+    assert found.count() > 20
 
 
 def test_the_first_batch_shows_its_columns(spark: SparkSession, tmp_path: Path) -> None:

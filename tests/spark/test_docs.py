@@ -97,6 +97,7 @@ PLACES: dict[tuple[str, str], tuple[str, int, str]] = {
     ("tune.md", WHOLE): ("joined ckpt orders tracks", 3, "joined"),
     ("tutorial.md", WHOLE): ("", 11, ""),
     ("upgrade.md", WHOLE): ("", 1, ""),
+    ("json.md", "Dead letters"): ("kafka", 1, ""),
 }
 # Those that need jars, a server or hosts, and the tests that have them. A cluster's is only read.
 ELSEWHERE: dict[tuple[str, str], str] = {

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.dataset as ds
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
@@ -17,7 +18,7 @@ from pyspark.sql.streaming.query import StreamingQueryException
 from pyspark.sql.types import LongType
 
 import skewless as sk
-from skewless.engine.decoding import Decoding
+from skewless.engine.decoding import NO_JSON, Decoding
 from skewless.errors import ArgumentError, ColumnError
 from skewless.spark.json_streams import JsonStream, json_stream
 from tests.files import json_cases
@@ -375,3 +376,93 @@ def test_bad_arguments(
 ) -> None:
     with pytest.raises(error, match=match):
         call(spark.createDataFrame([("{}", 1)], "value string, n long"))
+
+
+# Dead letters -------------------------------------------------------------------------------------
+
+
+def letters_in(spark: SparkSession, folder: Path) -> DataFrame:
+    return spark.read.parquet(str(folder))
+
+
+def test_dead_letters_are_what_spark_calls_corrupt(spark: SparkSession, tmp_path: Path) -> None:
+    """All columns of the rows, in folders of their batches; and the rest is joined."""
+    corrupt = [*BAD, *(text.encode() for text in json_cases.WHOLE)]
+    streams = Streams(tmp_path, *corrupt, batches=2)
+    folder = tmp_path / "letters"
+    left = sk.from_json(
+        streams.raw(spark, "left"), "value", FIELDS["left"], on_bad=sk.DeadLetters(str(folder))
+    )
+    right = sk.from_json(streams.raw(spark, "right"), "value", FIELDS["right"], on_bad="drop")
+    out = run(drop_times(left.drop("offset"), right.drop("offset")), tmp_path)
+    assert_same(read_parquet(out), streams.expected())
+    rows = streams.values["left"].read_static(spark)
+    text = F.col("value").cast("string")
+    permissive = F.from_json(text, f"{FIELDS['left']}, _corrupt_record string")
+    bad = rows.where(permissive["_corrupt_record"].isNotNull())
+    found = letters_in(spark, folder)
+    assert found.columns == ["value", "offset", "reason", "batch"]
+    assert [row[0] for row in found.select("reason").distinct().collect()] == [NO_JSON]
+    by_value = [multiset(df.select("value", "offset").collect()) for df in (found, bad)]
+    assert_same(*by_value)
+    assert {row[0] for row in found.select("batch").distinct().collect()} == {0, 1}
+    counted = sum(report.dropped.get("dead letters", 0) for report in reports(tmp_path))
+    assert counted == by_value[0].total() > 2 * len(BAD)
+    table = ds.dataset(folder, partitioning="hive").to_table()
+    assert table.num_rows == by_value[0].total()
+
+
+@pytest.mark.slow
+def test_dead_letters_beside_another_sink(spark: SparkSession, tmp_path: Path) -> None:
+    """They are exactly once, even where the results are not."""
+    streams = Streams(tmp_path, *BAD, batches=2)
+    letters = sk.DeadLetters(str(tmp_path / "letters"))
+    failed: list[int] = []
+
+    def take(rows: DataFrame, batch_id: int) -> None:
+        rows.count()
+        if batch_id == 1 and not failed:
+            failed.append(batch_id)
+            raise RuntimeError("once")
+
+    for _ in range(2):
+        writer = drop_times(*streams.parsed(spark, on_bad=letters)).writeStream.foreachBatch(take)
+        writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        try:
+            query.awaitTermination()
+        except StreamingQueryException:
+            assert letters_in(spark, tmp_path / "letters").count() == 2 * len(BAD)
+    assert failed
+    assert letters_in(spark, tmp_path / "letters").count() == 2 * 2 * len(BAD)
+
+
+def test_dead_letters_that_would_get_lost_are_refused(spark: SparkSession, tmp_path: Path) -> None:
+    streams = Streams(tmp_path, *BAD, batches=1)
+    letters = sk.DeadLetters(str(tmp_path / "letters"))
+    left, right = streams.parsed(spark, on_bad=letters)
+    shout = F.udf(lambda k: k, LongType())
+    with pytest.raises(ArgumentError, match=r"`on_bad`.*Spark has to parse.*DeadLetters"):
+        run(drop_times(left.withColumn("k", shout("k")), right), tmp_path)
+    static = streams.values["left"].read_static(spark)
+    with pytest.raises(ArgumentError, match=r"`on_bad`.*used on streams"):
+        sk.from_json(static, "value", FIELDS["left"], on_bad=letters)
+    named = streams.raw(spark, "left").withColumnRenamed("offset", "Reason")
+    with pytest.raises(ColumnError, match="Reason"):
+        sk.from_json(named, "value", FIELDS["left"], on_bad=letters)
+    with pytest.raises(ArgumentError, match="a folder"):
+        sk.DeadLetters("")
+    plain = streams.raw(spark, "left").select("value")
+    told = sk.from_json(plain, "value", FIELDS["left"], on_bad=letters)
+    query = told.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "own"))
+    with pytest.raises(StreamingQueryException, match="bad value"):
+        query.trigger(availableNow=True).start().awaitTermination()
+
+
+def test_a_folder_of_letters_of_another_query(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "letters").mkdir()
+    (tmp_path / "letters" / "batch-000000000000-x.parquet").write_bytes(b"of another")
+    streams = Streams(tmp_path, *BAD, batches=1)
+    joined = drop_times(*streams.parsed(spark, on_bad=sk.DeadLetters(str(tmp_path / "letters"))))
+    with pytest.raises(ArgumentError, match="not of this checkpoint"):
+        run(joined, tmp_path)

@@ -7,6 +7,7 @@ rows arrive  →  for every operator, those below first:  plan → steps → row
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +22,10 @@ from skewless.engine.output import FileTarget
 from skewless.engine.pipeline import Node
 from skewless.engine.report import BatchReport, InstanceReport
 from skewless.errors import StateDamagedError
+from skewless.files.parts import NotAsSparkError
 from skewless.state.publish import Moves
+
+log = logging.getLogger("skewless")
 
 
 class Phases:
@@ -121,16 +125,13 @@ class BatchWork(Generic[Rows]):
             batch.steps.append(step)
             if step.emits:
                 return task
-            self._reported(node, task)
+            self._note(node, task, _of_all(task, self._executor.reports(task)))
             self.phases.lap(self._phase(node, step.name))
             step = coordinator.next(batch)
         return None
 
-    def _reported(self, node: Node, task: StepTask) -> list[InstanceReport]:
-        """Run a step whose rows, if it has any, nobody else reads."""
-        reports = _of_all(task, self._executor.reports(task))
+    def _note(self, node: Node, task: StepTask, reports: Sequence[InstanceReport | None]) -> None:
         self.batches[node.name].reports.append(self._query.priced(task, reports))
-        return reports
 
     def _finish(self, node: Node, task: StepTask) -> None:
         """Note what the instances report of a step that emits. Whoever took its rows may not have
@@ -139,7 +140,7 @@ class BatchWork(Generic[Rows]):
         if task.step.must_finish and None in reports:
             self._executor.drain(self._executor.rows(task, node))
             reports = self._query.reports(task)
-        self.batches[node.name].reports.append(self._query.priced(task, reports))
+        self._note(node, task, reports)
 
     def _phase(self, node: Node, step: str) -> str:
         alone = len(self._query.pipeline.nodes) == 1
@@ -147,14 +148,21 @@ class BatchWork(Generic[Rows]):
 
     def written_as(self, files: FileTarget, sink: Sink[Rows]) -> Moves:
         """Have the instances write the results. The first batch shows a file even if it has none,
-        for its columns: that is the sink's."""
+        for its columns: that is the sink's. So are values that turn out to be such as only Spark
+        writes: then the step is run again, which gives the same rows."""
         query, root, task = self._query, self._query.pipeline.root, self._emitting
         if task is None:
             return self.written(sink)
         output = files.output(query.folder, self._batch_id)
         failpoints.hit("sink.begun", query.root, self._batch_id)
-        reports = self._reported(root, replace(task, output=output))
-        written = output.together([report.output for report in reports], query.folder)
+        reports = _of_all(task, self._executor.reports(replace(task, output=output)))
+        try:
+            written = output.together([report.output for report in reports], query.folder)
+        except NotAsSparkError as why:
+            log.info("Spark writes the files of batch %d: %s", self._batch_id, why)
+            query.folder.delete_folder(output.staged)
+            return self.written(sink)
+        self._note(root, task, reports)
         moves = files.moves(written, query.folder, self._batch_id)
         if not moves and self._batch_id == 0:
             moves = sink.write(self._executor.no_rows(root), self._batch_id)

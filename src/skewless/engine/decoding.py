@@ -14,7 +14,8 @@ import pyarrow as pa
 
 from skewless.arrays.types import Flags
 from skewless.engine.exchange import Packet
-from skewless.engine.loss import BAD_VALUES
+from skewless.engine.letters import LetterBox, OpenBox
+from skewless.engine.loss import BAD_VALUES, DEAD_LETTERS
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import IngestTask
 from skewless.expressions import Shape
@@ -22,6 +23,8 @@ from skewless.expressions.shape import shaped
 from skewless.files.json_values import JsonColumns
 
 ON_BAD = ("null", "error", "drop")
+ASIDE = "aside"  # the same for rows that are written to files
+NO_JSON = "no JSON of the given schema"
 SHOWN = 80  # letters of a bad value that an error shows
 ORIGIN = ("topic", "partition", "offset")  # columns by which a value can be found again
 
@@ -31,7 +34,7 @@ class Decoding:
     """How the rows of one stream become rows of an input. Column `text` of them is parsed; `made`
     are the columns that come of it, each a column of the rows, or -1 - i for field i of the texts.
     `shapes` are what is done to these, and then they are taken in. `origin` are columns that tell
-    where a value comes from."""
+    where a value comes from; `letters` take the rows with bad values, if these are put aside."""
 
     ingest: IngestTask
     json: JsonColumns
@@ -40,27 +43,36 @@ class Decoding:
     on_bad: str = "null"
     shapes: tuple[Shape, ...] = ()
     origin: tuple[tuple[str, int], ...] = ()
+    letters: LetterBox | None = None
 
     @property
     def buckets(self) -> int:
         return self.ingest.buckets
 
     def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival | Packet]:
-        seen = _Seen()
+        box = None if self.letters is None else self.letters.open(self.ingest.folder_now(), task)
+        seen = _Seen(box)
         rows = (shaped(self._decoded(batch, seen), self.shapes) for batch in batches)
-        yield from self.ingest(rows, task)
-        if seen.count:
-            yield self._told(seen)
+        try:
+            yield from self.ingest(rows, task)
+            if seen.count:
+                yield self._told(seen)
+        except BaseException:
+            if box is not None:
+                box.abort()
+            raise
 
     def _told(self, seen: _Seen) -> Arrival:
-        is_dropped = self.on_bad == "drop"
+        is_dropped = self.on_bad in ("drop", ASIDE)
+        cause = DEAD_LETTERS if self.on_bad == ASIDE else BAD_VALUES
         return Arrival(
             self.ingest.name,
             rows=seen.count if is_dropped else 0,
-            dropped={BAD_VALUES: seen.count} if is_dropped else {},
+            dropped={cause: seen.count} if is_dropped else {},
             operator=self.ingest.operator_name,
             bad_values=0 if is_dropped else seen.count,
             refused=seen.first if self.on_bad == "error" else "",
+            letters=() if seen.box is None else seen.box.close(),
         )
 
     def _decoded(self, rows: pa.RecordBatch, seen: _Seen) -> pa.RecordBatch:
@@ -71,8 +83,8 @@ class Decoding:
         columns = [next(parsed) if i < 0 else rows.column(i) for i in self.made]
         made = pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
         if bad.any():
-            seen.add(bad, lambda at: self._shown(rows, at))
-            if self.on_bad == "drop":
+            seen.add(rows, bad, lambda at: self._shown(rows, at))
+            if self.on_bad in ("drop", ASIDE):
                 return made.filter(pa.array(~bad))
         return made
 
@@ -87,12 +99,15 @@ class Decoding:
 
 @dataclass
 class _Seen:
-    """The bad values of a task: how many, and the first."""
+    """The bad values of a task: how many, and the first; they go into the box, if there is one."""
 
+    box: OpenBox | None = None
     count: int = 0
     first: str = ""
 
-    def add(self, bad: Flags, shown: Callable[[int], str]) -> None:
+    def add(self, rows: pa.RecordBatch, bad: Flags, shown: Callable[[int], str]) -> None:
+        if self.box is not None:
+            self.box.add(rows, bad, NO_JSON)
         if not self.count:
             self.first = shown(int(np.flatnonzero(bad)[0]))
         self.count += int(bad.sum())

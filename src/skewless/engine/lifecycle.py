@@ -18,6 +18,7 @@ from skewless.engine.counted import MaybeReport, WorkPrices
 from skewless.engine.exchange import Homes
 from skewless.engine.idleness import idle_inputs, last_heard_us
 from skewless.engine.instance import Start, StepTask
+from skewless.engine.letters import Letter, letters_folder
 from skewless.engine.listeners import tell_listeners
 from skewless.engine.loss import LossLog
 from skewless.engine.operator import Arrival, Batch, Coordinator, Input, Step
@@ -334,6 +335,8 @@ class Query:
         staged, to_deliver = self._made_durable(moves), None
         if self._deliverer is not None:
             staged, to_deliver = (), shared_out(staged, self._deliverer)
+        letters = [letter.move(batch_id) for letter in _letters_of(batches.values())]
+        staged += made_durable(self.folder, letters)
         commit = Commit(batch_id, states, staged, self._fingerprint, self.epoch, to_deliver)
         notes = {name: (*self._notes.get(name, ()), *self.sizes[name].notes()) for name in batches}
         now_us = self.clock.now_us()
@@ -353,6 +356,8 @@ class Query:
         deliver(self.folder, commit, self._deliverer)
         note_shown(self.folder, commit)
         self._clean_up(batch_id, set(_files_of(batches.values())) - new)
+        if letters:
+            self.folder.delete_folder(letters_folder(self.folder))  # of repeated tasks
         failpoints.hit("cleanup.done", self.root, batch_id)
         self._losses.watch(report)
         tell_listeners(self.folder, report)
@@ -407,6 +412,10 @@ def _files_of(batches: Iterable[Batch]) -> Iterable[str]:
             yield from (s.name for s in (*report.written, *report.compacted))
 
 
+def _letters_of(batches: Iterable[Batch]) -> Iterable[Letter]:
+    return (one for batch in batches for arrival in batch.arrivals for one in arrival.letters)
+
+
 def _emitted_nothing(batch: Batch) -> bool:
     """Whether it is certain that a batch has no results."""
     return batch.is_complete and not any(r.emitted for step in batch.reports for r in step if r)
@@ -420,8 +429,8 @@ def _refuse_bad_values(i: Input, arrivals: Sequence[Arrival]) -> None:
         who = "1 bad value" if count == 1 else f"{count} bad values"
         raise DataError(
             f"{who} of the {i.title or f'{i.name} input'}: {refused[0].refused}. They are no JSON "
-            'of the given schema. Pass on_bad="null" to read them as nulls, or on_bad="drop" to '
-            "drop and count them."
+            'of the given schema. Pass on_bad="null" to read them as nulls, on_bad="drop" to drop '
+            "and count them, or on_bad=sk.DeadLetters(path) to have them in files."
         )
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("skewless")
 
 BAD_VALUES = "bad values"  # texts that cannot be parsed
+DEAD_LETTERS = "dead letters"  # those that were put aside
 LOUD_SHARE = 0.01  # of a batch's rows: what is lost beyond it is told
 KEPT_PERCENT = 99  # of the late rows: what the `late` that is told would have kept
 DIGITS = 2  # of the `late` that is told

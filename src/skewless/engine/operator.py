@@ -17,6 +17,7 @@ import pyarrow as pa
 from skewless.arrays.types import FAR_US
 from skewless.engine.changes import Adopted, Facts
 from skewless.engine.hosts import NO_TRAFFIC, Traffic
+from skewless.engine.letters import Letter
 from skewless.engine.watermark import EventTimes
 from skewless.placement.figures import Decision, Figures, WatchedKey
 from skewless.state.blobs import BlobInfo
@@ -77,7 +78,7 @@ class Arrival:
     """What one task made of its part of an input: segments that will be state, scratch files that
     live as long as the batch, blobs, and what was dropped by cause. `detail` is the operator's. Of
     texts that were parsed, `bad_values` are those with a mistake, read as nulls; one that the query
-    is to stop at is `refused`."""
+    is to stop at is `refused`; those that were put aside are in `letters`."""
 
     input: str
     rows: int = 0
@@ -92,6 +93,7 @@ class Arrival:
     traffic: Traffic = NO_TRAFFIC
     bad_values: int = 0
     refused: str = ""
+    letters: tuple[Letter, ...] = ()
 
     @property
     def files(self) -> set[str]:
@@ -112,6 +114,7 @@ class Arrival:
                 "blobs": tuple(BlobInfo(**b) for b in data["blobs"]),
                 "heavy_keys": tuple(HeavyKey(**k) for k in data["heavy_keys"]),
                 "traffic": Traffic(**data["traffic"]),
+                "letters": tuple(Letter(**one) for one in data["letters"]),
             }
         )
 

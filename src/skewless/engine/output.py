@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from skewless.expressions import Shape
 from skewless.expressions.shape import shaped
-from skewless.files.parts import WrittenFile
+from skewless.files.parts import NotAsSparkError, WrittenFile
 from skewless.state.files import Folder
 from skewless.state.publish import Moves, final_name, staging_folder
 
@@ -32,14 +32,17 @@ LITTLE_BYTES_IN_ALL = 4 << 20
 
 @dataclass(frozen=True)
 class Written:
-    """What became of the rows of an instance: files, or, if they were few, the rows themselves."""
+    """What became of the rows of an instance: files, or, if they were few, the rows themselves. Or
+    why they are `left` to Spark."""
 
     files: tuple[WrittenFile, ...] = ()
     little: str = ""
+    left: str = ""
 
     @staticmethod
     def from_json(data: dict[str, Any]) -> Written:
-        return Written(tuple(WrittenFile(**f) for f in data["files"]), data["little"])
+        files = tuple(WrittenFile(**f) for f in data["files"])
+        return Written(files, data["little"], data["left"])
 
 
 NOTHING_WRITTEN = Written()
@@ -67,7 +70,10 @@ class FileOutput:
             first.append(batch)
             size += batch.nbytes
             if size > most:
-                return Written(tuple(self._files(chain(first, some), folder, number)))
+                try:
+                    return Written(tuple(self._files(chain(first, some), folder, number)))
+                except NotAsSparkError as why:
+                    return Written(left=str(why))
         return Written(little=_as_text(first))
 
     def _files(
@@ -77,7 +83,10 @@ class FileOutput:
         return self.writing.write(rows, folder, self.staged, part)
 
     def together(self, written: Sequence[Written], folder: Folder) -> list[WrittenFile]:
-        """All files of a batch, with one of what was little."""
+        """All files of a batch, with one of what was little. `NotAsSparkError`: none of them are as
+        Spark writes them."""
+        for why in (one.left for one in written if one.left):
+            raise NotAsSparkError(why)
         files = [file for one in written for file in one.files]
         rows = [batch for one in written for batch in _from_text(one.little)]
         return files + (self._files(rows, folder, len(written)) if rows else [])

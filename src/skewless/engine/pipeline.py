@@ -79,7 +79,7 @@ class IngestTask:
     hides_keys: bool = False
 
     def __call__(self, batches: Iterable[pa.RecordBatch], task: int) -> Iterator[Arrival | Packet]:
-        folder = self.folder if self.folder.epoch else with_newest_epoch(self.folder)
+        folder = self.folder_now()
         HIDDEN_BY.set(salt_of(folder) if self.hides_keys else None)
         schema = self.operator.input(self.name).schema
         outbox = Outbox(self.operator_name, self.name, self.buckets) if self.buckets else None
@@ -95,6 +95,9 @@ class IngestTask:
         if passing is not None and passing.put_aside:
             aside = passing.put_aside
             yield Arrival(self.name, aside, dropped={AHEAD: aside}, operator=self.operator_name)
+
+    def folder_now(self) -> Folder:
+        return self.folder if self.folder.epoch else with_newest_epoch(self.folder)
 
     def _not_ahead(self, context: IngestContext) -> NotAhead | None:
         """What rows have to pass. The moment is there in every batch that counts; one that was

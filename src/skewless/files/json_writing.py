@@ -8,22 +8,15 @@ import pyarrow as pa
 
 from skewless.expressions.zones import UTC, Zone
 from skewless.files.json_objects import objects
-from skewless.files.written_texts import CODECS, packed, unsupported_text
+from skewless.files.written_texts import CODECS, codec_of, packed, text_of, unsupported_texts
 
 if TYPE_CHECKING:
     from skewless.files.writing import FileWriting
 
 NULLS = "spark.sql.jsonGenerator.ignoreNullFields"
-POLICY = "spark.sql.legacy.timeParserPolicy"
-_PACKED = "mapreduce.output.fileoutputformat.compress"
-_UNSET = (_PACKED, f"spark.hadoop.{_PACKED}")
-SETTINGS = (NULLS, POLICY, *_UNSET)
+SETTINGS = (NULLS,)
 OPTIONS = frozenset({"compression", "ignorenullfields"})
 ROWS = 1 << 16  # that are made text together
-
-
-def _codec(writing: FileWriting) -> str:
-    return (writing.option("compression") or "none").lower()
 
 
 def _nulls(writing: FileWriting) -> str:
@@ -31,29 +24,20 @@ def _nulls(writing: FileWriting) -> str:
 
 
 def unsupported(writing: FileWriting) -> str | None:
-    if _codec(writing) not in CODECS:
-        return f"the compression {_codec(writing)!r}"
     if _nulls(writing) not in ("true", "false"):
         return f"ignoreNullFields {_nulls(writing)!r}"
-    if writing.setting(POLICY, "CORRECTED").upper() == "LEGACY":
-        return f"the setting {POLICY} {writing.setting(POLICY)!r}"
-    for name in _UNSET:
-        if writing.setting(name, "false").lower() != "false":
-            return f"the setting {name}"
-    zone = writing.known_zone
-    found = (unsupported_text(f["name"], f["type"], zone) for f in writing.stored_fields)
-    return next(filter(None, found), None)
+    return unsupported_texts(writing)
 
 
 def ending(writing: FileWriting) -> str:
-    return f".json{CODECS[_codec(writing)]}"
+    return f".json{CODECS[codec_of(writing)]}"
 
 
 class Files:
     """Opens the files of one task."""
 
     def __init__(self, writing: FileWriting) -> None:
-        self._codec, self._zone = _codec(writing), writing.known_zone or UTC
+        self._codec, self._zone = codec_of(writing), writing.known_zone or UTC
         self._keep_nulls = _nulls(writing) == "false"
 
     def __call__(self, sink: pa.NativeFile, rows: pa.Table) -> JsonFile:
@@ -75,7 +59,4 @@ class JsonFile:
 
 
 def _lines(rows: pa.RecordBatch, zone: Zone, keep_nulls: bool) -> memoryview:
-    lines = objects(rows.schema.names, rows.columns, zone, keep_nulls, "\n")
-    _, offsets, data = lines.buffers()
-    ends = memoryview(offsets).cast("i")
-    return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
+    return text_of(objects(rows.schema.names, rows.columns, zone, keep_nulls, "\n"))

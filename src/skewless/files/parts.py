@@ -34,10 +34,15 @@ class WrittenFile:
     bytes: int
 
 
+class NotAsSparkError(Exception):
+    """Some values are not written here as Spark would write them, which was only seen now."""
+
+
 class Encoder(Protocol):
     """A file of some format that is being written."""
 
-    def write(self, rows: pa.Table) -> None: ...
+    def write(self, rows: pa.Table) -> None:
+        """Raises `NotAsSparkError`; then nothing of the task counts."""
 
     def close(self) -> None: ...
 

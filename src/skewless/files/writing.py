@@ -17,20 +17,32 @@ import pyarrow as pa
 
 from skewless.errors import ArgumentError
 from skewless.expressions.zones import UTC, Zone
-from skewless.files import json_writing, parquet_writing
+from skewless.files import (
+    csv_writing,
+    json_writing,
+    orc_writing,
+    parquet_writing,
+    written_texts,
+)
 from skewless.files.partitioning import Partitioning, unsupported_key
 from skewless.files.parts import Parts, WrittenFile
 from skewless.state.files import Folder
 
 __all__ = ["SETTINGS", "FileWriting", "WrittenFile", "unsupported"]
 
-FORMATS: dict[str, Any] = {"parquet": parquet_writing, "json": json_writing}
+FORMATS: dict[str, Any] = {
+    "parquet": parquet_writing,
+    "json": json_writing,
+    "csv": csv_writing,
+    "orc": orc_writing,
+}
 ZONE = "spark.sql.session.timeZone"
 ROWS_MAX = "spark.sql.files.maxRecordsPerFile"
 # Of the session: what the writers of all formats go by, if it is set.
 SETTINGS: tuple[str, ...] = (
     ZONE,
     ROWS_MAX,
+    *written_texts.SETTINGS,
     *(name for module in FORMATS.values() for name in module.SETTINGS),
 )
 OPTIONS = frozenset({"path", "checkpointlocation", "maxrecordsperfile", "timezone"})
@@ -48,7 +60,8 @@ class FileWriting:
     """How results are written; goes to every task. `schema` is that of the rows that come, as
     pyspark's `to_arrow_schema` has it, `spark_schema` what its `StructType.json` gives. Names of
     `options` are without regard to case. `zone` is that of the session as the JVM knows it: without
-    it, what needs a zone other than UTC is left to Spark."""
+    it, what needs a zone other than UTC is left to Spark. `jvm_time_zone` is that of the machines.
+    """
 
     format: str
     schema: pa.Schema
@@ -58,19 +71,14 @@ class FileWriting:
     options: tuple[tuple[str, str], ...] = ()
     settings: tuple[tuple[str, str], ...] = ()
     zone: Zone | None = None
+    jvm_time_zone: str = ""
 
     def write(
         self, rows: Iterable[pa.RecordBatch], folder: Folder, staged: str, part: str
     ) -> list[WrittenFile]:
         """Write the rows below a folder. `part` is what the names of the files begin with: unique
         per attempt. Without rows there is no file."""
-        reason = unsupported(self)
-        if reason is not None:
-            raise ArgumentError("format", self.format, f"left to Spark because of {reason}")
-        module = FORMATS[self.format]
-        begin = f"{part}{'.' if self.partition_by else '-'}c"
-        encode, ending = module.Files(self), module.ending(self)
-        parts = Parts(encode, folder, staged, begin, ending, self._rows_max)
+        parts = self.parts(folder, staged, part)
         try:
             for name, some in self._split(map(self._as_declared, rows)):
                 parts.add(name, some)
@@ -78,6 +86,16 @@ class FileWriting:
         except BaseException:
             parts.abort()
             raise
+
+    def parts(self, folder: Folder, staged: str, part: str) -> Parts:
+        """The files to be, for rows that come by and by."""
+        reason = unsupported(self)
+        if reason is not None:
+            raise ArgumentError("format", self.format, f"left to Spark because of {reason}")
+        module = FORMATS[self.format]
+        begin = f"{part}{'.' if self.partition_by else '-'}c"
+        encode, ending = module.Files(self), module.ending(self)
+        return Parts(encode, folder, staged, begin, ending, self._rows_max)
 
     def option(self, name: str) -> str | None:
         """What the user asked the writer for."""

@@ -1,10 +1,11 @@
-"""Columns as the texts that Spark's JSON writer makes of them, and what texts are packed with."""
+"""Columns as the texts that Spark's JSON and CSV writers make of them, and what texts are packed
+with."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,13 @@ from skewless.expressions.zones import UTC, Zone
 from skewless.files.doubles import double_texts
 from skewless.files.partitioning import has_plain_text
 
+if TYPE_CHECKING:
+    from skewless.files.writing import FileWriting
+
+POLICY = "spark.sql.legacy.timeParserPolicy"
+_PACKED = "mapreduce.output.fileoutputformat.compress"
+_UNSET = (_PACKED, f"spark.hadoop.{_PACKED}")
+SETTINGS = (POLICY, *_UNSET)
 # Those between which every year has four digits.
 _FIRST, _LAST = (int(np.datetime64(t, "us").astype(int)) for t in ("0001-01-01", "9999-12-31"))
 # By what Spark calls a codec: how names of files end.
@@ -27,6 +35,31 @@ def packed(sink: pa.NativeFile, codec: str) -> Any:
     if codec == "gzip":
         return gzip.GzipFile(fileobj=sink, mode="wb", compresslevel=6, mtime=0)
     return bz2.BZ2File(sink, "wb") if codec == "bzip2" else sink
+
+
+def codec_of(writing: FileWriting) -> str:
+    return (writing.option("compression") or writing.option("codec") or "none").lower()
+
+
+def text_of(lines: pa.StringArray) -> memoryview:
+    """All of them, one behind the other."""
+    _, offsets, data = lines.buffers()
+    ends = memoryview(offsets).cast("i")
+    return memoryview(data)[ends[lines.offset] : ends[lines.offset + len(lines)]]
+
+
+def unsupported_texts(writing: FileWriting) -> str | None:
+    """Why files of text are left to Spark, whatever their format."""
+    if codec_of(writing) not in CODECS:
+        return f"the compression {codec_of(writing)!r}"
+    if writing.setting(POLICY, "CORRECTED").upper() == "LEGACY":
+        return f"the setting {POLICY} {writing.setting(POLICY)!r}"
+    for name in _UNSET:
+        if writing.setting(name, "false").lower() != "false":
+            return f"the setting {name}"
+    zone = writing.known_zone
+    found = (unsupported_text(f["name"], f["type"], zone) for f in writing.stored_fields)
+    return next(filter(None, found), None)
 
 
 def unsupported_text(name: str, type: object, zone: Zone | None) -> str | None:

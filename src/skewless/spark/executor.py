@@ -242,13 +242,13 @@ class BatchDriver:
         query: Query,
         sink: Sink[DataFrame],
         schemas: Mapping[str, StructType],
-        output: Output | None = None,
+        outputs: Sequence[Output] = (),
         files: FileTarget | None = None,
         deliverer: SparkDeliverer | None = None,
     ) -> None:
         self._deliverer = deliverer
         self.query, self._sink, self._schemas = query, sink, dict(schemas)
-        self._output, self._files = output, files
+        self._outputs, self._files = tuple(outputs), files
         self.readings: Mapping[Stream, FileReading] = {}
         self.log: QuickLog | None = None
         self._places = Places()
@@ -262,14 +262,14 @@ class BatchDriver:
         vars(self).update(state, _at_work=threading.Lock())
 
     def open(self) -> None:
-        """Open the state, if nothing speaks against it; only then touch the output folder."""
-        if self._output is not None:
-            self._output.check(self.query.folder)
+        """Open the state, if nothing speaks against it; only then touch the output folders."""
+        for output in self._outputs:
+            output.check(self.query.folder)
         if self._deliverer is not None:
             self._deliverer.check()
         self.query.open()
-        if self._output is not None:
-            self._output.take(self.query.folder)
+        for output in self._outputs:
+            output.take(self.query.folder)
 
     def close(self) -> None:
         """Wait for a batch at work, and take no other: a stopped query must not commit after its

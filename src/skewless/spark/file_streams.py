@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -22,7 +21,15 @@ from skewless.expressions import Shape
 from skewless.expressions.shape import lean
 from skewless.files.reading import FileFormat
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import arrow_schema, class_of, id_of, items, scala_map, time_zone_of
+from skewless.spark.plans import (
+    arrow_schema,
+    class_of,
+    id_of,
+    items,
+    jvm_time_zone,
+    scala_map,
+    time_zone_of,
+)
 from skewless.spark.shapes import shapes_of_frame
 
 MARK = "skewless.columns"  # the option by which a source is known that may be read so
@@ -80,7 +87,6 @@ def file_stream(frame: DataFrame) -> FileStream | None:
     session = frame.sparkSession
     if is_remote(session):
         return None  # Spark Connect does not show its plans
-    jvm: Any = session._jvm
     found = shapes_of_frame(frame)
     if found is None or class_of(found[0]) != "StreamingRelation":
         return None
@@ -101,7 +107,7 @@ def file_stream(frame: DataFrame) -> FileStream | None:
             options["path"],
             time_zone_of(session),
             session.conf.get("spark.sql.caseSensitive", "false") == "true",
-            str(jvm.java.util.TimeZone.getDefault().getID()),
+            jvm_time_zone(session),
         ),
         shapes,
     )

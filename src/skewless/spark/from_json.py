@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyspark.errors import PySparkException
@@ -10,18 +11,36 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
-from skewless.engine.decoding import ON_BAD, ORIGIN, SHOWN
+from skewless.engine.decoding import ASIDE, ON_BAD, ORIGIN, SHOWN
+from skewless.engine.letters import BATCH, REASON
 from skewless.errors import ArgumentError, ColumnError
+from skewless.spark.interpreter import is_remote
 from skewless.spark.json_streams import (
     CORRUPT_OPTION,
     CORRUPT_SETTING,
     KNOWN_OPTIONS,
+    LETTERS_OPTION,
     MARK,
 )
 from skewless.spark.plans import quoted, reason
+from skewless.spark.stores import Stores
+from skewless.state.stores.locations import check_location
 
 PARSED, BAD = "__skewless_json", "__skewless_bad"  # columns that nobody sees
 OnBad = Literal["null", "error", "drop"]
+
+
+@dataclass(frozen=True)
+class DeadLetters:
+    """Rows with bad values go to Parquet files in the folder `path`, exactly once: all columns as
+    they came, and the ``reason``. Folders ``batch=7`` tell the batch."""
+
+    path: str
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.path, str) or not self.path:
+            raise ArgumentError("path", self.path, "a folder for files")
+        check_location("path", self.path)
 
 
 def from_json(
@@ -30,7 +49,7 @@ def from_json(
     schema: StructType | str,
     *,
     options: Mapping[str, Any] | None = None,
-    on_bad: OnBad = "null",
+    on_bad: OnBad | DeadLetters = "null",
 ) -> DataFrame:
     """The columns of `df`, with the fields of a JSON column in place of it.
 
@@ -43,34 +62,39 @@ def from_json(
     `column` holds strings or bytes, `schema` is a StructType or text. A value is bad if it is no
     JSON object, or if a field's value does not fit its type. With `on_bad="null"` such a field is
     null, or all are if there is no object; bad values are counted in the batch reports. `"drop"`
-    drops and counts the rows, `"error"` stops the query and shows the value. A string field of the
-    name that Spark gives to corrupt records (``_corrupt_record``, or the option
+    drops and counts the rows, `"error"` stops the query and shows the value.
+    ``sk.DeadLetters(path)`` drops and counts them, and puts them aside as files. A string field of
+    the name that Spark gives to corrupt records (``_corrupt_record``, or the option
     ``columnNameOfCorruptRecord``) has the text of bad values. `options` are those of PySpark's
     ``from_json``, but for ``mode``.
     """
     _check_column(df, column)
     fields = _schema(schema)
-    if on_bad not in ON_BAD:
-        raise ArgumentError("on_bad", on_bad, f"one of: {', '.join(ON_BAD)}")
     given = _options(options)
+    if isinstance(on_bad, DeadLetters):
+        mode, given[LETTERS_OPTION] = ASIDE, _letters_path(df, on_bad)
+    elif on_bad in ON_BAD:
+        mode = on_bad
+    else:
+        raise ArgumentError("on_bad", on_bad, f"one of: {', '.join(ON_BAD)}, sk.DeadLetters(path)")
     others = [name for name in df.columns if name != column]
     _check_names([*others, *fields.names])
     corrupt = given.get(CORRUPT_OPTION) or df.sparkSession.conf.get(CORRUPT_SETTING)
     _check_corrupt(fields, str(corrupt))
-    if corrupt not in fields.names and on_bad != "null":
+    if corrupt not in fields.names and mode != "null":
         corrupt, fields_read = BAD, StructType([*fields.fields, StructField(BAD, StringType())])
         given[CORRUPT_OPTION] = BAD
     else:
         fields_read = fields
     text = F.col(quoted(column)).cast("string")
     try:
-        parsed = F.from_json(text, fields_read, {**given, MARK: on_bad}).alias(PARSED)
+        parsed = F.from_json(text, fields_read, {**given, MARK: mode}).alias(PARSED)
         rows = df.select(*(F.col(quoted(name)) for name in df.columns), parsed)
     except PySparkException as error:
         raise ArgumentError("schema", schema, f"what Spark parses ({reason(error)})") from error
-    if on_bad == "drop":
+    if mode == "drop":
         rows = rows.where(F.col(PARSED).getField(corrupt).isNull())
-    elif on_bad == "error":
+    elif mode in ("error", ASIDE):  # of what Spark puts aside, nothing would remain
         rows = rows.where(_all_good(df, column, F.col(PARSED).getField(corrupt)))
     made: list[Column] = []
     for name in df.columns:
@@ -79,6 +103,21 @@ def from_json(
         else:
             made.append(F.col(quoted(name)))
     return rows.select(*made)
+
+
+def _letters_path(df: DataFrame, letters: DeadLetters) -> str:
+    """Where dead letters go, if all can be told apart there."""
+    if is_remote(df.sparkSession):
+        accepted = '"null", "drop" or "error" under Spark Connect, where Spark has to parse'
+        raise ArgumentError("on_bad", letters, accepted)
+    if not df.isStreaming:
+        accepted = 'used on streams; for static rows take on_bad="null" and a _corrupt_record field'
+        raise ArgumentError("on_bad", letters, accepted)
+    for name in df.columns:
+        if name.lower() in (REASON, BATCH):
+            accepted = f"renamed: dead letters have columns {REASON} and {BATCH} of their own"
+            raise ColumnError("on_bad", name, accepted)
+    return Stores.of(df.sparkSession).locate("path", letters.path)
 
 
 def _check_column(df: DataFrame, column: str) -> None:

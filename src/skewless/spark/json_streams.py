@@ -21,15 +21,20 @@ from pyspark.sql.types import (
     DataType,
     MapType,
     StringType,
+    StructField,
     StructType,
     VarcharType,
 )
 
 from skewless.engine.decoding import ORIGIN, Decoding
+from skewless.engine.letters import REASON, LetterBox
 from skewless.engine.pipeline import IngestTask
+from skewless.errors import ArgumentError
 from skewless.expressions import Shape
 from skewless.expressions.shape import lean
 from skewless.files.json_values import JsonColumns, is_known
+from skewless.files.parquet_writing import TIMESTAMPS
+from skewless.files.writing import FileWriting, unsupported
 from skewless.spark.catalyst import Untranslatable
 from skewless.spark.catalyst.zones import zone_of
 from skewless.spark.interpreter import is_remote
@@ -45,10 +50,11 @@ from skewless.spark.plans import (
 from skewless.spark.shapes import shapes_of_nodes
 
 MARK = "skewless.on_bad"  # the option by which a `from_json` of ours is known
+LETTERS_OPTION = "skewless.dead_letters"  # where bad rows are put aside
 CORRUPT_OPTION = "columnNameOfCorruptRecord"
 CORRUPT_SETTING = "spark.sql.columnNameOfCorruptRecord"
 TIME_ZONE_OPTION = "timeZone"
-KNOWN_OPTIONS = (MARK, CORRUPT_OPTION, TIME_ZONE_OPTION)
+KNOWN_OPTIONS = (MARK, LETTERS_OPTION, CORRUPT_OPTION, TIME_ZONE_OPTION)
 PARSER_POLICY = "spark.sql.legacy.timeParserPolicy"
 # With other settings than these Spark reads JSON in other ways.
 USUAL = {
@@ -74,6 +80,7 @@ class JsonStream:
     made: tuple[int, ...]
     on_bad: str
     shapes: list[Shape]
+    letters: LetterBox | None = None
 
     def decoding(
         self, task: IngestTask, columns: tuple[int, ...]
@@ -84,7 +91,10 @@ class JsonStream:
         made = [self.made[i] for i in needed]
         names = self.rows.columns
         origin = [(n, names.index(n)) for n in ORIGIN if self.on_bad == "error" and n in names]
-        handed = sorted({self.text, *(i for i in made if i >= 0), *(i for _, i in origin)})
+        every_one = range(len(names)) if self.letters is not None else ()
+        handed = sorted(
+            {self.text, *every_one, *(i for i in made if i >= 0), *dict(origin).values()}
+        )
         place = {number: at for at, number in enumerate(handed)}
         decoding = Decoding(
             task,
@@ -94,6 +104,7 @@ class JsonStream:
             self.on_bad,
             tuple(shapes),
             tuple((name, place[i]) for name, i in origin),
+            self.letters,
         )
         return decoding, tuple(handed)
 
@@ -116,11 +127,32 @@ def json_stream(frame: DataFrame) -> JsonStream | str | None:
             raise NotHereError("several streams come together above it")
         if depends_on_now(frame):
             raise NotHereError("the time of day is asked for")
-        return _stream(session, chain)
+        found = _stream(session, chain)
+        if len(_letter_paths(plan)) > (found.letters is not None):
+            raise NotHereError("its rows are parsed once more")
+        return found
     except NotHereError as why:
-        return str(why)
+        reason = str(why)
     except Untranslatable as why:
-        return f"Arrow cannot do what is done to its columns ({str(why).partition(';')[0]})"
+        reason = f"Arrow cannot do what is done to its columns ({str(why).partition(';')[0]})"
+    for path in _letter_paths(plan):
+        accepted = f'"null", "drop" or "error": Spark has to parse this stream, as {reason}'
+        raise ArgumentError("on_bad", f"DeadLetters({path!r})", accepted)
+    return reason
+
+
+def letter_paths(frame: DataFrame) -> list[str]:
+    """Where the dead letters of a stream go."""
+    if is_remote(frame.sparkSession):
+        return []
+    return _letter_paths(frame._jdf.queryExecution().analyzed())
+
+
+def _letter_paths(plan: Any) -> list[str]:
+    marked = _marked(plan)
+    options = {} if marked is None else scala_map(marked.child().options())
+    own = [options[LETTERS_OPTION]] if LETTERS_OPTION in options else []
+    return own + [path for below in items(plan.children()) for path in _letter_paths(below)]
 
 
 def _way_down(plan: Any) -> list[Any] | None:
@@ -160,14 +192,32 @@ def _stream(session: SparkSession, chain: list[Any]) -> JsonStream:
     fields = StructType.fromJson(json.loads(parsed.dataType().json()))
     corrupt = options.get(CORRUPT_OPTION) or session.conf.get(CORRUPT_SETTING, None)
     zone = zone_of(session, options.get(TIME_ZONE_OPTION) or time_zone_of(session))
+    rows = _frame(session, below)
     return JsonStream(
-        _frame(session, below),
+        rows,
         ids.index(_text_id(parsed.child())),
         JsonColumns(_checked_schema(session, fields, parsed.child()), corrupt, zone),
         tuple(_made(one, ids) for one in items(chain[above].projectList())),
         options[MARK],
         shapes_of_nodes(session, chain[:above]),
+        _letters(rows, options[LETTERS_OPTION]) if LETTERS_OPTION in options else None,
     )
+
+
+def _letters(rows: DataFrame, path: str) -> LetterBox:
+    """How the rows of a stream are put aside: as they come, with a reason."""
+    session = rows.sparkSession
+    schema = StructType([*rows.schema.fields, StructField(REASON, StringType())])
+    writing = FileWriting(
+        "parquet",
+        arrow_schema(schema),
+        schema.json(),
+        session.version,
+        settings=((TIMESTAMPS, "TIMESTAMP_MICROS"),),
+    )
+    if (why := unsupported(writing)) is not None:
+        raise NotHereError(f"dead letters cannot have {why}")
+    return LetterBox(path, writing)
 
 
 def _check_usual(session: SparkSession, options: dict[str, str]) -> None:

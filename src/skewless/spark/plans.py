@@ -14,6 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from skewless.spark.interpreter import is_remote
+
 _UTC: dict[str, Any] = {"timezone": "UTC"}
 
 
@@ -39,6 +41,12 @@ def arrow_schema(schema: StructType) -> pa.Schema:
 def time_zone_of(session: SparkSession) -> str:
     """That in which the session reads and writes times."""
     return session.conf.get("spark.sql.session.timeZone") or "UTC"
+
+
+def jvm_time_zone(session: SparkSession) -> str:
+    """That of the clocks of its machines, "" if it does not tell."""
+    jvm: Any = None if is_remote(session) else session._jvm
+    return str(jvm.java.util.TimeZone.getDefault().getID()) if jvm else ""
 
 
 def reason(error: Exception) -> str:

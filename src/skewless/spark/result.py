@@ -38,7 +38,7 @@ from skewless.spark.cluster import parallelism
 from skewless.spark.executor import SparkExecutor, taken_in, told
 from skewless.spark.file_streams import FileStream, file_stream
 from skewless.spark.interpreter import check_workers
-from skewless.spark.json_streams import JsonStream, json_stream
+from skewless.spark.json_streams import JsonStream, json_stream, letter_paths
 from skewless.spark.pushdown import pushed_down
 from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import (
@@ -278,6 +278,14 @@ class Result(ABC):
         plan = Plan(lean.steps)
         plan.add(lean, cores, mode)
         return Pipeline(tuple(plan.nodes)), plan
+
+    def letter_paths(self) -> list[str]:
+        """Where the dead letters of all streams go, each folder once."""
+        found: dict[str, None] = {}
+        for source in self.sources:
+            below = source.letter_paths() if isinstance(source, Result) else letter_paths(source)
+            found |= dict.fromkeys(below)
+        return list(found)
 
     @property
     def writeStream(self) -> ResultWriter:

@@ -21,7 +21,7 @@ from skewless.engine.output import FileTarget
 from skewless.files.writing import SETTINGS, FileWriting, unsupported
 from skewless.spark.catalyst.zones import zone_of
 from skewless.spark.interpreter import is_remote
-from skewless.spark.plans import arrow_schema, time_zone_of
+from skewless.spark.plans import arrow_schema, jvm_time_zone, time_zone_of
 from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import Steps, with_steps
 from skewless.state.epochs import Ownership
@@ -75,6 +75,9 @@ class FileSink:
         shapes = shapes_of_steps(session, plan.schemas[root], plan.steps)
         if shapes is None:
             return None
+        for name in (name for name, value in self._options.items() if value is None):
+            log.info("Spark writes the %s files: the option %r without value", self._format, name)
+            return None
         writing = FileWriting(
             self._format.lower(),
             arrow_schema(schema),
@@ -84,6 +87,7 @@ class FileSink:
             tuple((key, str(value)) for key, value in self._options.items()),
             tuple((key, value) for key in SETTINGS if (value := session.conf.get(key, None))),
             None if is_remote(session) else zone_of(session, time_zone_of(session)),
+            jvm_time_zone(session),
         )
         if (why := unsupported(writing)) is not None:
             log.info("Spark writes the %s files: %s", self._format, why)

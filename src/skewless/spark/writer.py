@@ -159,14 +159,16 @@ class ResultWriter:
         check_workers(self._result.sparkSession)
         checkpoint = self._checkpoint()
         stores = self._stores()
-        folder = stores.state_folder(checkpoint, *(() if output is None else (output.path,)))
+        outputs = [] if output is None else [output]
+        outputs += [Output(path, self._existing()) for path in self._result.letter_paths()]
+        folder = stores.state_folder(checkpoint, *(output.path for output in outputs))
         spark_root = as_spark_names(folder, checkpoint)
         keeping = {
             OWN_OPTIONS[k.lower()]: _flag(k, v) if k.lower() == HIDE_KEYS else _positive(k, v)
             for k, v in self._options.items()
             if k.lower() in OWN_OPTIONS
         }
-        if output is None and self._get(EXISTING) is not None:
+        if not outputs and self._get(EXISTING) is not None:
             accepted = "left out: only files can be there already"
             raise ArgumentError(EXISTING, self._get(EXISTING), accepted)
         if self._get(DELIVERY) is not None and not self._is_kafka():
@@ -177,7 +179,7 @@ class ResultWriter:
         # Under Spark Connect the state lies where the server is, which opens it on the first batch.
         remote = is_remote(self._result.sparkSession)
         lock = CheckpointLock(folder)
-        driver, plan = self._query(ownership, sink, keeping, output)
+        driver, plan = self._query(ownership, sink, keeping, outputs)
         try:
             if not remote:
                 lock.acquire()
@@ -201,7 +203,7 @@ class ResultWriter:
         return query
 
     def _query(
-        self, ownership: Ownership, sink: Sink, keeping: dict[str, Any], output: Output | None
+        self, ownership: Ownership, sink: Sink, keeping: dict[str, Any], outputs: list[Output]
     ) -> tuple[BatchDriver, Plan]:
         """What is done with every batch, and what Spark has to know to feed it."""
         result, deliverer = self._result, None
@@ -215,7 +217,7 @@ class ResultWriter:
             ownership.folder, pipeline, ownership=ownership, deliverer=deliverer, **keeping
         )
         files = sink.target(plan, result.schema) if isinstance(sink, FileSink | KafkaSink) else None
-        return BatchDriver(query, shaped, plan.schemas, output, files, deliverer), plan
+        return BatchDriver(query, shaped, plan.schemas, outputs, files, deliverer), plan
 
     def _get(self, key: str) -> Any:
         return next((v for k, v in self._options.items() if k.lower() == key.lower()), None)
@@ -288,11 +290,14 @@ class ResultWriter:
         source, path = self._format or self._default_format(), self._get("path")
         if self._function is not None or source.lower() not in FILE_FORMATS or not path:
             return None
+        return Output(self._stores().locate("path", str(path)), self._existing())
+
+    def _existing(self) -> str | None:
+        """What is to be done with files of others."""
         existing = self._get(EXISTING)
         if existing is not None and str(existing).lower() not in CHOICES:
             raise ArgumentError(EXISTING, existing, f"one of: {', '.join(CHOICES)}")
-        told = None if existing is None else str(existing).lower()
-        return Output(self._stores().locate("path", str(path)), told)
+        return None if existing is None else str(existing).lower()
 
     def _check_installed(self, source: str) -> None:
         """Whether Spark knows a format shows when one tries to read it; that it cannot be read so,

@@ -9,8 +9,8 @@ import pyarrow as pa
 
 from skewless.expressions import Expression
 from skewless.files.json_objects import JsonObject
-from skewless.files.json_writing import NULLS, POLICY
-from skewless.files.written_texts import unsupported_text
+from skewless.files.json_writing import NULLS
+from skewless.files.written_texts import POLICY, unsupported_text
 
 from .nodes import Node
 from .translation import Translator, Untranslatable, rule
