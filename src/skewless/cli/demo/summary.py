@@ -1,0 +1,248 @@
+"""What the demo comes to, for somebody who knows nothing of joins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import quantiles
+
+from rich import box
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from skewless.cli.demo.folder import EVENT_BATCH, DemoFolder, Plan
+from skewless.cli.demo.proof import Found
+from skewless.cli.demo.story import ORDINARY, chapters, split_after
+from skewless.cli.demo.turns import (
+    AUTO,
+    HASH,
+    SPARK,
+    TITLES,
+    Turn,
+    Turns,
+    median_ratio,
+    median_seconds,
+)
+from skewless.cli.units import count, duration, percent, short
+from skewless.cli.view import balance_style
+
+NOISE = 0.05  # two joins whose batches differ by less are as fast as each other
+LEAST = 3  # batches that a median needs to be worth telling
+
+
+@dataclass(frozen=True)
+class Figures:
+    """A join in a chapter: medians over its batches."""
+
+    seconds: float
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Findings:
+    """All that the summary tells; `figures` by chapter and join."""
+
+    plan: Plan
+    turns: Turns
+    joins: Sequence[str]
+    figures: Mapping[str, Mapping[str, Figures]]
+    results: Mapping[str, Found]
+
+    @property
+    def are_equal(self) -> bool:
+        return len(set(self.results.values())) == 1
+
+    @property
+    def last(self) -> str:
+        """The last chapter that there are figures of."""
+        return list(self.figures)[-1]
+
+
+def findings(
+    plan: Plan, turns: Turns, joins: Sequence[str], results: Mapping[str, Found]
+) -> Findings:
+    figures: dict[str, dict[str, Figures]] = {}
+    for chapter in chapters(plan, turns):
+        mine = {who: turns.of(who, chapter.batches) for who in joins}
+        if chapter.title == ORDINARY or min(map(len, mine.values())) >= LEAST:
+            figures[chapter.title] = {
+                who: Figures(median_seconds(some), median_ratio(some)) for who, some in mine.items()
+            }
+    return Findings(plan, turns, joins, figures, results)
+
+
+def lines(found: Findings) -> list[str]:
+    """The story in a few sentences."""
+    told = [_what(found)]
+    if found.last != ORDINARY:
+        told += [*_event(found), _evenness(found)]
+    told += [_pace(found), *_against_spark(found), _equality(found)]
+    return told
+
+
+def _what(found: Findings) -> str:
+    plan = found.plan
+    rows = short(plan.batches * plan.rows)
+    return (
+        f"Orders of a city were joined with the taxis that came by within two minutes: {rows} rows "
+        f"in {plan.batches} batches, the same for {_named(found.joins)}."
+    )
+
+
+def _named(joins: Sequence[str]) -> str:
+    names = ["Spark's own join" if who == SPARK else TITLES[who] for who in joins]
+    return f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _event(found: Findings) -> list[str]:
+    plan, turns = found.plan, found.turns
+    cell, first = plan.city.event_cell, turns.of(AUTO, [EVENT_BATCH])
+    share = f": {percent(first[0].cell_rows)} of the rows" if first else ""
+    work = max(turn.cell_work for turn in turns.of(AUTO, range(EVENT_BATCH, plan.batches)))
+    begun = f"In batch {EVENT_BATCH} a concert began in cell {cell}{share}, but up to {work:.0%} "
+    split = split_after(plan, turns)
+    if split is None:
+        return [f"{begun}of the work. Auto did not have to split the cell."]
+    return [
+        f"{begun}of the work. Auto named the cell and split it after batch {split}, while the join "
+        "ran, without copying a row."
+    ]
+
+
+def _evenness(found: Findings) -> str:
+    hashed, auto = (found.figures[found.last][who].ratio for who in (HASH, AUTO))
+    tasks = len(found.turns.of(AUTO)[-1].loads)
+    return (
+        f"Since then the busiest of {tasks} tasks has {hashed:.1f} times the mean with Hash, which "
+        f"gives every key one place, and {auto:.2f} times with Auto. With a core for every task, "
+        f"Auto's batches would be ready {hashed / auto:.1f} times as soon."
+    )
+
+
+def _pace(found: Findings) -> str:
+    """Auto against Hash in time, as far as it stands out of the noise: batch by batch, as both did
+    each of them one after the other."""
+    hashed, auto = (duration(found.figures[found.last][w].seconds * 1000) for w in (HASH, AUTO))
+    low, high = spread(*(_in(found, who) for who in (HASH, AUTO)))
+    cores = os.cpu_count() or 1
+    here = f"On the {cores} cores of this machine"
+    few = f"On {cores} cores {len(found.turns.of(AUTO)[-1].loads)} tasks queue up anyway"
+    if low > 1 + NOISE:
+        return f"{here} a result was there after {auto} with Auto, and after {hashed} with Hash."
+    if high < 1 - NOISE:
+        return (
+            f"{here} Auto took longer than Hash: {auto} a batch, and {hashed}. {few}, and evenness "
+            "costs more than it saves."
+        )
+    return (
+        f"{here} Auto ({auto} a batch) is no faster than Hash ({hashed}), as far as can be told. "
+        f"{few}: evenness pays where tasks run side by side."
+    )
+
+
+def _in(found: Findings, who: str) -> list[Turn]:
+    batches = next(c.batches for c in chapters(found.plan, found.turns) if c.title == found.last)
+    return found.turns.of(who, batches)
+
+
+def spread(slow: Sequence[Turn], fast: Sequence[Turn]) -> tuple[float, float]:
+    """How many times as long the first took: the middle half of all batches lies in between."""
+    seconds = {turn.batch: turn.seconds for turn in fast if not turn.cold}
+    ratios = [t.seconds / seconds[t.batch] for t in slow if not t.cold and t.batch in seconds]
+    if len(ratios) < LEAST:
+        return 1.0, 1.0
+    low, _, high = quantiles(ratios, n=4, method="inclusive")
+    return low, high
+
+
+def _against_spark(found: Findings) -> list[str]:
+    if SPARK not in found.joins:
+        return []
+    spark, auto = (found.figures[found.last][who].seconds for who in (SPARK, AUTO))
+    low, high = spread(_in(found, SPARK), _in(found, AUTO))
+    took = duration(spark * 1000)
+    if low > 1 + NOISE:
+        return [f"Spark's own join took {took}: {spark / auto:.1f} times as long as Auto."]
+    if high < 1 - NOISE:
+        return [f"Spark's own join took {took}, and was faster: batches this small are its own."]
+    return [f"Spark's own join took {took}: no difference that stands out of the noise."]
+
+
+def _equality(found: Findings) -> str:
+    if found.are_equal:
+        rows = next(iter(found.results.values())).rows
+        both = "Both" if len(found.joins) == 2 else "All three"
+        return f"{both} found the same {count(rows)} results."
+    told = ", ".join(f"{TITLES[who]} {count(one.rows)}" for who, one in found.results.items())
+    return f"THE RESULTS DIFFER, which is a mistake in skewless or in this demo: {told}."
+
+
+def table(found: Findings) -> Table:
+    """Medians of the chapters side by side."""
+    made = Table(box=box.SIMPLE_HEAD, header_style="bold", pad_edge=False)
+    made.add_column("")
+    for chapter in found.figures:
+        made.add_column(f"{chapter}:\ntime of a batch", justify="right")
+        made.add_column("busiest task\n/ mean", justify="right")
+    made.add_column("\nresults", justify="right")
+    for who in found.joins:
+        cells: list[str | Text] = []
+        for figures in found.figures.values():
+            ratio = figures[who].ratio
+            cells.append(duration(figures[who].seconds * 1000))
+            cells.append(Text(f"{ratio:.2f}", style=balance_style(ratio)))
+        results = count(found.results[who].rows) if who in found.results else ""
+        made.add_row(TITLES[who], *cells, results)
+    return made
+
+
+def where_next(folder: DemoFolder, *, has_page: bool) -> list[tuple[str, str]]:
+    """What to look at, and what to try."""
+    checkpoints = f"{folder.place(AUTO).checkpoint} {folder.place(HASH).checkpoint}"
+    page = str(folder.page) if has_page else 'pip install "skewless[dashboard]"'
+    return [
+        ("plot", str(folder.plot)),
+        ("page of Auto's run", page),
+        ("why it did what", f"skewless inspect {folder.place(AUTO).checkpoint} --decisions"),
+        ("in the browser", f"skewless dashboard {checkpoints}"),
+        ("your own streams", "skewless new, or in Python: examples/ten_lines.py"),
+    ]
+
+
+def print_summary(found: Findings, places: Sequence[tuple[str, str]], console: Console) -> None:
+    """The end of the demo; in logs and pipes nothing is cut into lines."""
+    wraps = console.is_terminal
+    console.print()
+    console.print(Text("What you have seen", style="bold cyan"))
+    for line in lines(found):
+        console.print(
+            Padding(Text(line), (0, 0, 0, 2)) if wraps else f"  {line}", soft_wrap=not wraps
+        )
+    console.print(table(found))
+    console.print(Text("Where to go next", style="bold cyan"))
+    for name, value in places:
+        console.print(f"  {name:<20}{value}", markup=False, soft_wrap=True)
+
+
+def to_json(found: Findings) -> dict[str, object]:
+    return {
+        "same_results": found.are_equal,
+        "event_cell": found.plan.city.event_cell,
+        "split_after": split_after(found.plan, found.turns),
+        "joins": {
+            who: {
+                "results": found.results[who].rows,
+                **{
+                    chapter: {
+                        "median_batch_s": round(figures[who].seconds, 4),
+                        "busiest_over_mean": round(figures[who].ratio, 4),
+                    }
+                    for chapter, figures in found.figures.items()
+                },
+            }
+            for who in found.joins
+        },
+    }
