@@ -1,4 +1,4 @@
-"""Turns of a demo that never ran: a concert in batch 8, which Auto splits after batch 9."""
+"""Turns of a demo that never ran: a concert in batch 5, which Auto splits after batch 9."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ def a_turn(who: str, batch: int, seconds: float | None = None) -> Turn:
 
 
 def the_story(folder: Path, up_to: int = PLAN.batches, joins: tuple[str, ...] = JOINS) -> Turns:
+    folder.mkdir(exist_ok=True)
     turns = Turns(folder / "turns.jsonl")
     for batch in range(up_to):
         for who in joins:

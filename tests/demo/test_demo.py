@@ -48,7 +48,7 @@ def matches(folder: Path) -> int:
         "t.seen_at between o.ordered_at - interval 2 minutes and o.ordered_at + interval 2 minutes"
     )
     query = f"select count(*) from {source[0]} o join {source[1]} t on o.cell = t.cell and {near}"
-    (found,) = duckdb.sql(query).fetchone() or (0,)
+    ((found,),) = duckdb.connect().execute(query).fetchall()
     return int(found)
 
 
@@ -217,6 +217,6 @@ def test_the_whole_story(tmp_path: Path) -> None:
         for report in sk.history(str(tmp_path / "out" / "auto" / "checkpoint"))
         if any(d.kind == "split" and d.accepted and d.subject == cell for d in report.decisions)
     ]
-    assert decided and decided[0] == summary["split_after"] >= 8
+    assert decided and decided[0] == summary["split_after"] >= 5
     last = {who: summary["joins"][who]["the concert goes on"] for who in JOINS}
-    assert last["auto"]["busiest_over_mean"] < 1.3 < last["hash"]["busiest_over_mean"]
+    assert last["auto"]["busiest_over_mean"] < 1.3 < 1.8 < last["hash"]["busiest_over_mean"]

@@ -96,7 +96,7 @@ def _options(
 def demo(
     batches: Annotated[
         int, typer.Option(metavar="N", min=1, max=100_000, help="How many micro-batches.")
-    ] = 24,
+    ] = 16,
     rows: Annotated[
         int,
         typer.Option(
@@ -105,7 +105,7 @@ def demo(
             max=100_000_000,
             help="Rows per batch, one in ten an order; 400,000 are an hour of the city.",
         ),
-    ] = 100_000,
+    ] = 200_000,
     output: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder for all the demo writes.")
     ] = Path("demo-output"),
@@ -121,9 +121,9 @@ def demo(
             metavar="X",
             min=0,
             max=0.5,
-            help="From batch 8 on, this share of all rows is in one cell: a concert.",
+            help="From batch 5 on, this share of all rows is in one cell: a concert.",
         ),
-    ] = 0.05,
+    ] = 0.04,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Another seed is another city.")
     ] = 7,
@@ -150,7 +150,7 @@ def demo(
     Spark in this process: by Spark's own join, by `sk.join` with every key in one place (Hash), and
     by `sk.join` as it comes (Auto). Each batch is done by one after the other.
 
-    In batch 8 a concert begins in one cell, which becomes too heavy for any one task. Watch
+    In batch 5 a concert begins in one cell, which becomes too heavy for any one task. Watch
     `busiest/mean`: Auto splits the cell. At the end the results are compared; if they differ, the
     exit code is 1.
 

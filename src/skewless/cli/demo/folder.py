@@ -20,7 +20,7 @@ from skewless.workloads.zipf import EPOCH
 
 GRID_ORDER = 7  # 128 cells to a side: hashing them is as uneven as published for the real city
 ORDERS_SHARE = 10  # one row in ten is an order
-EVENT_BATCH = 8  # so many batches are ordinary ones
+EVENT_BATCH = 5  # so many batches are ordinary ones
 ROWS_PER_HOUR = 400_000  # of event time, so that a row's matches do not depend on the batch size
 VERSION = 2  # of what lies in the folder; 1 had one join
 
@@ -100,7 +100,8 @@ class DemoFolder:
                 f"{self.root} holds a demo of another version of skewless. Give --fresh to replace "
                 "it, or another --output."
             )
-        earlier = Plan(**marker["plan"])
+        earlier = self.plan()
+        assert earlier is not None
         if not plan.continues(earlier):
             raise SkewlessError(
                 f"{self.root} holds a demo of {_described(earlier)}; this one is of "
@@ -109,6 +110,11 @@ class DemoFolder:
             )
         if earlier != plan:
             self._note(plan, written=False)
+
+    def plan(self) -> Plan | None:
+        """The plan of the demo that is there, if there is one."""
+        marker = self._read_marker()
+        return None if marker is None else Plan(**marker["plan"])
 
     def _check_empty(self) -> None:
         own = [path for place in self._places() for path in (place.output, place.checkpoint)]

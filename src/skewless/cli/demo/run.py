@@ -41,7 +41,7 @@ SETTINGS = {
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
 }
 WAIT_SECONDS = 0.2
-NOTHING_LEFT = "Nothing was left to do; --fresh starts anew"
+NOTHING_LEFT = "Nothing was left to do. To start anew: the same command with --fresh"
 DIFFERENT = 1  # exit code: the joins have not found the same
 
 
@@ -92,16 +92,17 @@ def _demo(
     joins = make_joins(gate, plan, options.instances, with_spark=options.with_spark)
     names = [join.name for join in joins]
     earlier, begun, code = turns.done(AUTO), time.monotonic(), 0
+    is_done = min(map(turns.done, names)) >= plan.batches
     results: dict[str, Found] = {}
     with ExitStack() as session:
         with make_screen(console, plan, names, turns) as screen:
-            if min(map(turns.done, names)) < plan.batches:
+            if not is_done:
                 code = _contest(plan, folder, joins, gate, turns, screen, session)
-            else:
-                screen.status(NOTHING_LEFT)
             seconds = time.monotonic() - begun
             if not code:
                 results = _results(folder, names, screen)
+        if is_done:
+            console.print(NOTHING_LEFT, markup=False)
         outcome = Outcome(_reports(folder), earlier, seconds, code)
         told = _told(plan, folder, outcome)
         if code:
@@ -152,7 +153,7 @@ def _wait(writing: Writing, files: int, screen: Screen) -> None:
 def _results(folder: DemoFolder, names: Sequence[str], screen: Screen) -> dict[str, Found]:
     def look(who: str) -> Found:
         def told(rows: int) -> None:
-            screen.status("Comparing the results:", f"{TITLES[who]}, {count(rows)} rows")
+            screen.status("Comparing the results", f"of {TITLES[who]}: {count(rows)} rows")
 
         return found_in(folder.place(who).output, told)
 

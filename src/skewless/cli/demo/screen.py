@@ -20,7 +20,15 @@ from rich.text import Text
 
 from skewless.cli.demo.folder import Plan
 from skewless.cli.demo.story import chapters, tale
-from skewless.cli.demo.turns import TITLES, Turn, Turns, median_seconds
+from skewless.cli.demo.turns import (
+    BY_RESULTS,
+    SPARK,
+    TITLES,
+    Turn,
+    Turns,
+    median_seconds,
+    ratio_text,
+)
 from skewless.cli.display import FRAMES_PER_SECOND
 from skewless.cli.units import count, duration, short
 from skewless.cli.view import balance_style, sparkline
@@ -30,8 +38,8 @@ TASKS_SHOWN = 16
 LINES_ABOVE = 13  # of the live view: heading, progress, table and what it means
 TITLE = "The taxis near every order: one city, the same batches, joined side by side"
 MEANING = (
-    f"Times are medians of the last {RECENT} batches. Each bar is the work of one task; the batch "
-    "is ready when the busiest is."
+    f"Times are medians of the last {RECENT} batches. Each small bar is the work of one task; a "
+    "batch is ready when the busiest is."
 )
 
 
@@ -124,8 +132,9 @@ def batch_line(state: State, batch: int) -> str:
     told = []
     for who in state.joins:
         for turn in state.turns.of(who, [batch]):
-            took, ratio = duration(turn.seconds * 1000), turn.busiest_over_mean
-            told.append(f"{TITLES[who]} {took} (busiest/mean {ratio:.2f})")
+            took = duration(turn.seconds * 1000) + (" with its start" if turn.cold else "")
+            ratio = ratio_text(who, turn.busiest_over_mean)
+            told.append(f"{TITLES[who]} {took} (busiest/mean {ratio})")
     return f"batch {batch} of {state.plan.batches}, {_chapter(state, batch)}: {', '.join(told)}"
 
 
@@ -196,10 +205,14 @@ def frame(
         parts += [
             Text(),
             joins_table(state),
-            Padding(Text(MEANING, style="dim"), (0, 0, 1, 0)),
+            Padding(Text(_meaning(state), style="dim"), (0, 0, 1, 0)),
             story_table(tale(state.plan, state.turns)[-room:]),
         ]
     return Group(*parts)
+
+
+def _meaning(state: State) -> str:
+    return f"{MEANING} {BY_RESULTS}." if SPARK in state.joins else MEANING
 
 
 def _progress(state: State, spinner: Spinner | None, waited: str) -> RenderableType:
@@ -239,7 +252,7 @@ def joins_table(state: State) -> Table:
             Bar(longest or 1, 0, seconds, color="cyan"),
             short(state.plan.rows / seconds) if seconds else "",
             _tasks(some[-1].loads, ratio),
-            Text(f"{ratio:.2f}", style=balance_style(ratio)),
+            Text(ratio_text(who, ratio), style=balance_style(ratio)),
             count(sum(turn.results for turn in state.turns.of(who))),
         )
     return made

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from skewless.cli.demo.folder import EVENT_BATCH, Plan
 from skewless.cli.demo.turns import AUTO, HASH, Turn, Turns
-from skewless.cli.units import count, percent
+from skewless.cli.units import count
 from skewless.cli.view import EVEN, UNEVEN
 from skewless.placement.figures import Decision
 
@@ -73,8 +73,8 @@ def _of_auto(plan: Plan, turns: Turns, turn: Turn) -> Iterator[str]:
     cell, is_first = plan.city.event_cell, turn.batch == EVENT_BATCH and has_event(plan)
     if is_first:
         yield (
-            f"A concert begins in cell {cell}: {percent(turn.cell_rows)} of all rows are there "
-            f"from now on, and {turn.cell_work:.0%} of the work."
+            f"A concert begins in cell {cell}: {share(turn.cell_rows)} of all rows are there "
+            f"from now on, and {share(turn.cell_results)} of all results."
         )
         yield from _straggling(turns, turn.batch)
     split = split_after(plan, turns)
@@ -83,7 +83,7 @@ def _of_auto(plan: Plan, turns: Turns, turn: Turn) -> Iterator[str]:
             f"Auto is even again: its busiest task has {turn.busiest_over_mean:.2f} times the mean."
         )
     if turn.changes:
-        yield changes_text(turn.changes)
+        yield changes_text(turn.changes, len(turn.loads))
 
 
 def _straggling(turns: Turns, batch: int) -> Iterator[str]:
@@ -101,11 +101,11 @@ def _even_again(turns: Turns, split: int) -> int | None:
     return next((turn.batch for turn in later if turn.busiest_over_mean <= EVEN), None)
 
 
-def changes_text(changes: Sequence[Decision]) -> str:
+def changes_text(changes: Sequence[Decision], tasks: int) -> str:
     """What Auto has changed after a batch: splits by name and reason, the rest by number."""
     splits = [change for change in changes if _is_split(change)]
     told = [
-        f"splits {_cell(change.subject)} over {_tasks(change.target)} ({change.reason})"
+        f"splits {_cell(change.subject)} over {_tasks(change.target, tasks)} ({change.reason})"
         for change in splits
     ]
     rest = len(changes) - len(splits)
@@ -118,5 +118,18 @@ def _cell(subject: str) -> str:
     return subject.replace("key", "cell", 1)
 
 
-def _tasks(target: str) -> str:
-    return target.replace("instance", "task", 1)
+def _tasks(target: str, tasks: int) -> str:
+    """
+    >>> _tasks("instances 0, 2", 8), _tasks("instances 0, 1", 2)
+    ('tasks 0, 2', 'all 2 tasks')
+    """
+    is_all = target.count(",") + 1 == tasks
+    return f"all {tasks} tasks" if is_all else target.replace("instance", "task", 1)
+
+
+def share(part: float) -> str:
+    """
+    >>> share(0.0499), share(0.616)
+    ('5 %', '62 %')
+    """
+    return f"{100 * part:.0f} %"

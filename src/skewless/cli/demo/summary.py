@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import quantiles
+from statistics import median, quantiles
 
 from rich import box
 from rich.console import Console
@@ -15,9 +15,10 @@ from rich.text import Text
 
 from skewless.cli.demo.folder import EVENT_BATCH, DemoFolder, Plan
 from skewless.cli.demo.proof import Found
-from skewless.cli.demo.story import ORDINARY, chapters, split_after
+from skewless.cli.demo.story import GOES_ON, ORDINARY, chapters, share, split_after
 from skewless.cli.demo.turns import (
     AUTO,
+    BY_RESULTS,
     HASH,
     SPARK,
     TITLES,
@@ -25,8 +26,9 @@ from skewless.cli.demo.turns import (
     Turns,
     median_ratio,
     median_seconds,
+    ratio_text,
 )
-from skewless.cli.units import count, duration, percent, short
+from skewless.cli.units import count, duration, short
 from skewless.cli.view import balance_style
 
 NOISE = 0.05  # two joins whose batches differ by less are as fast as each other
@@ -64,13 +66,17 @@ class Findings:
 def findings(
     plan: Plan, turns: Turns, joins: Sequence[str], results: Mapping[str, Found]
 ) -> Findings:
-    figures: dict[str, dict[str, Figures]] = {}
-    for chapter in chapters(plan, turns):
-        mine = {who: turns.of(who, chapter.batches) for who in joins}
-        if chapter.title == ORDINARY or min(map(len, mine.values())) >= LEAST:
-            figures[chapter.title] = {
-                who: Figures(median_seconds(some), median_ratio(some)) for who, some in mine.items()
-            }
+    """Of the first chapter, and of the last that has enough batches."""
+    first, *others = chapters(plan, turns)
+    long = [c for c in others if min(len(turns.of(w, c.batches)) for w in joins) >= LEAST]
+    figures = {
+        chapter.title: {
+            who: Figures(median_seconds(mine), median_ratio(mine))
+            for who in joins
+            if (mine := turns.of(who, chapter.batches))
+        }
+        for chapter in (first, *long[-1:])
+    }
     return Findings(plan, turns, joins, figures, results)
 
 
@@ -99,15 +105,18 @@ def _named(joins: Sequence[str]) -> str:
 
 def _event(found: Findings) -> list[str]:
     plan, turns = found.plan, found.turns
-    cell, first = plan.city.event_cell, turns.of(AUTO, [EVENT_BATCH])
-    share = f": {percent(first[0].cell_rows)} of the rows" if first else ""
-    work = max(turn.cell_work for turn in turns.of(AUTO, range(EVENT_BATCH, plan.batches)))
-    begun = f"In batch {EVENT_BATCH} a concert began in cell {cell}{share}, but up to {work:.0%} "
+    cell = plan.city.event_cell
+    during = turns.of(AUTO, range(EVENT_BATCH, plan.batches))
+    rows, found_there = median(t.cell_rows for t in during), median(t.cell_results for t in during)
+    begun = (
+        f"In batch {EVENT_BATCH} a concert began in cell {cell}: {share(rows)} of the rows, but "
+        f"{share(found_there)} "
+    )
     split = split_after(plan, turns)
     if split is None:
-        return [f"{begun}of the work. Auto did not have to split the cell."]
+        return [f"{begun}of the results. Auto did not have to split the cell."]
     return [
-        f"{begun}of the work. Auto named the cell and split it after batch {split}, while the join "
+        f"{begun}of the results. Auto named the cell and split it after batch {split}, while the join "
         "ran, without copying a row."
     ]
 
@@ -115,31 +124,36 @@ def _event(found: Findings) -> list[str]:
 def _evenness(found: Findings) -> str:
     hashed, auto = (found.figures[found.last][who].ratio for who in (HASH, AUTO))
     tasks = len(found.turns.of(AUTO)[-1].loads)
+    since = "Since then" if found.last == GOES_ON else "During the concert"
     return (
-        f"Since then the busiest of {tasks} tasks has {hashed:.1f} times the mean with Hash, which "
-        f"gives every key one place, and {auto:.2f} times with Auto. With a core for every task, "
-        f"Auto's batches would be ready {hashed / auto:.1f} times as soon."
+        f"A batch is ready when its busiest task is. {since} that one of {tasks} has {hashed:.1f} "
+        f"times the mean with Hash, which gives every key one place, and {auto:.2f} times with Auto."
     )
 
 
 def _pace(found: Findings) -> str:
     """Auto against Hash in time, as far as it stands out of the noise: batch by batch, as both did
     each of them one after the other."""
-    hashed, auto = (duration(found.figures[found.last][w].seconds * 1000) for w in (HASH, AUTO))
-    low, high = spread(*(_in(found, who) for who in (HASH, AUTO)))
-    cores = os.cpu_count() or 1
-    here = f"On the {cores} cores of this machine"
-    few = f"On {cores} cores {len(found.turns.of(AUTO)[-1].loads)} tasks queue up anyway"
+    turns = [_in(found, who) for who in (HASH, AUTO)]
+    hashed, auto = (duration(median_seconds(mine) * 1000) for mine in turns)
+    low, high = spread(*turns)
+    here = f"On the {os.cpu_count()} cores of this machine"
     if low > 1 + NOISE:
-        return f"{here} a result was there after {auto} with Auto, and after {hashed} with Hash."
+        return f"{here} results were there after {auto} with Auto, and after {hashed} with Hash."
     if high < 1 - NOISE:
-        return (
-            f"{here} Auto took longer than Hash: {auto} a batch, and {hashed}. {few}, and evenness "
-            "costs more than it saves."
-        )
+        return f"{here} Auto took longer than Hash: {auto} a batch, and {hashed}. {_why(*turns)}"
     return (
-        f"{here} Auto ({auto} a batch) is no faster than Hash ({hashed}), as far as can be told. "
-        f"{few}: evenness pays where tasks run side by side."
+        f"{here} no difference between Auto ({auto} a batch) and Hash ({hashed}) stands out of the "
+        f"noise. {_why(*turns)}"
+    )
+
+
+def _why(*turns: Sequence[Turn]) -> str:
+    """Why evenness does not show in time."""
+    hashed, auto = (duration(median(max(turn.loads) for turn in mine)) for mine in turns)
+    return (
+        f"Batches are small here: the busiest task has {hashed} of work with Hash and {auto} with "
+        "Auto. Evenness pays in larger ones, with a core for every task."
     )
 
 
@@ -193,7 +207,7 @@ def table(found: Findings) -> Table:
         for figures in found.figures.values():
             ratio = figures[who].ratio
             cells.append(duration(figures[who].seconds * 1000))
-            cells.append(Text(f"{ratio:.2f}", style=balance_style(ratio)))
+            cells.append(Text(ratio_text(who, ratio), style=balance_style(ratio)))
         results = count(found.results[who].rows) if who in found.results else ""
         made.add_row(TITLES[who], *cells, results)
     return made
@@ -222,6 +236,9 @@ def print_summary(found: Findings, places: Sequence[tuple[str, str]], console: C
             Padding(Text(line), (0, 0, 0, 2)) if wraps else f"  {line}", soft_wrap=not wraps
         )
     console.print(table(found))
+    if SPARK in found.joins:
+        console.print(Text(BY_RESULTS, style="dim"))
+    console.print()
     console.print(Text("Where to go next", style="bold cyan"))
     for name, value in places:
         console.print(f"  {name:<20}{value}", markup=False, soft_wrap=True)

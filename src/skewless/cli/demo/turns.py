@@ -17,6 +17,7 @@ from skewless.placement.figures import Decision
 
 SPARK, HASH, AUTO = "spark", "hash", "auto"
 TITLES = {SPARK: "Spark's own", HASH: "Hash", AUTO: "Auto"}
+BY_RESULTS = "*by the results that each task found: Spark does not tell its work"
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Turn:
     """One join, one batch: how long the result took, and how much each task had to do. Of Spark's
     own join, that is the results that each task found; of ours, the work as it is counted.
     `changes` are what was decided after the batch. Of the event's cell there are its shares of the
-    rows and of the work. A `cold` turn is the first of a run: the query was started in it."""
+    rows and of the results. A `cold` turn is the first of a run: the query was started in it."""
 
     who: str
     batch: int
@@ -32,7 +33,7 @@ class Turn:
     results: int
     loads: tuple[float, ...]
     cell_rows: float = 0.0
-    cell_work: float = 0.0
+    cell_results: float = 0.0
     changes: tuple[Decision, ...] = ()
     cold: bool = False
 
@@ -58,22 +59,18 @@ def turn_of(
         report.matches,
         tuple(loads_ms(report.instances).round(3).tolist()),
         shares.get(str(cell), 0.0),
-        round(_work_share(report, str(cell)), 4),
+        round(_share_of_results(report, str(cell)), 4),
         tuple(decision for decision in report.decisions if decision.accepted),
         cold,
     )
 
 
-def _work_share(report: BatchReport, value: str) -> float:
-    """How much of all work a key was, as it is counted."""
-    slots, keys = report.slots, report.key_figures
-    if slots is None or keys is None:
+def _share_of_results(report: BatchReport, value: str) -> float:
+    """How many of all results are of one key."""
+    if report.key_figures is None or not report.matches:
         return 0.0
-    work = keys.time_left_ms + keys.time_right_ms
-    isolated = np.array([key.isolated for key in report.keys], bool)
-    whole = float((slots.time_left_ms + slots.time_right_ms).sum() + work[isolated].sum())
-    mine = sum(float(work[i]) for i, key in enumerate(report.keys) if key.value == value)
-    return mine / whole if whole else 0.0
+    found = zip(report.keys, report.key_figures.matches.tolist(), strict=True)
+    return sum(matches for key, matches in found if key.value == value) / report.matches
 
 
 class Turns:
@@ -104,6 +101,11 @@ class Turns:
     def done(self, who: str) -> int:
         """How many batches a join has done."""
         return max((batch + 1 for name, batch in self._found if name == who), default=0)
+
+
+def ratio_text(who: str, ratio: float) -> str:
+    """How even a join was; of Spark's, marked: it is of something else (`BY_RESULTS`)."""
+    return f"{ratio:.2f}{'*' if who == SPARK else ''}"
 
 
 def median_seconds(turns: Sequence[Turn]) -> float:
