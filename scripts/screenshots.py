@@ -128,7 +128,7 @@ def demo_as_html(root: DemoFolder) -> str:
         record=True, width=COLUMNS, height=60, force_terminal=True, color_system="truecolor",
         file=io.StringIO(), highlight=False,
     )  # fmt: skip
-    console.print(frame(State(plan, joins, turns), console.height))
+    console.print(frame(State(plan, joins, turns), console.size))
     print_summary(found, where_next(root, has_page=True), console)
     return console.export_html(
         theme=SVG_EXPORT_THEME, inline_styles=True, code_format=TERMINAL_PAGE

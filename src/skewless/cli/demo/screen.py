@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Protocol
 
 from rich.bar import Bar
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleDimensions, Group, RenderableType
 from rich.live import Live
 from rich.padding import Padding
 from rich.progress_bar import ProgressBar
@@ -35,7 +35,8 @@ from skewless.cli.view import balance_style, sparkline
 
 RECENT = 3  # batches whose median is shown: one may be odd
 TASKS_SHOWN = 16
-LINES_ABOVE = 13  # of the live view: heading, progress, table and what it means
+LINES_ABOVE = 6  # of the live view: heading, progress, head of the table, borders
+LABEL = 10  # columns of "batch 123" before a line of the story
 TITLE = "The taxis near every order: one city, the same batches, joined side by side"
 MEANING = (
     f"Times are medians of the last {RECENT} batches. Each small bar is the work of one task; a "
@@ -189,11 +190,11 @@ class LiveScreen:
     def _render(self) -> RenderableType:
         waited = "" if self._ended else f"{time.monotonic() - self._since:.0f} s"
         spinner = None if self._ended else self._spinner
-        return frame(self._state, self._console.height, spinner, waited)
+        return frame(self._state, self._console.size, spinner, waited)
 
 
 def frame(
-    state: State, height: int, spinner: Spinner | None = None, waited: str = ""
+    state: State, size: ConsoleDimensions, spinner: Spinner | None = None, waited: str = ""
 ) -> RenderableType:
     """The whole view at one moment."""
     parts: list[RenderableType] = [
@@ -201,14 +202,30 @@ def frame(
         _progress(state, spinner, waited),
     ]
     if any(state.turns.done(who) for who in state.joins):
-        room = max(3, height - LINES_ABOVE - len(state.joins))
+        meaning = _meaning(state)
+        room = size.height - LINES_ABOVE - len(state.joins) - _height(meaning, size.width)
         parts += [
             Text(),
             joins_table(state),
-            Padding(Text(_meaning(state), style="dim"), (0, 0, 1, 0)),
-            story_table(tale(state.plan, state.turns)[-room:]),
+            Padding(Text(meaning, style="dim"), (0, 0, 1, 0)),
+            story_table(newest(tale(state.plan, state.turns), size.width, room)),
         ]
     return Group(*parts)
+
+
+def newest(told: Sequence[tuple[int, str]], width: int, room: int) -> list[tuple[int, str]]:
+    """As much of the end of the story as there is room for."""
+    shown: list[tuple[int, str]] = []
+    for line in reversed(told):
+        room -= _height(line[1], width - LABEL)
+        if room < 0 and shown:
+            break
+        shown.insert(0, line)
+    return shown
+
+
+def _height(text: str, width: int) -> int:
+    return len(Text(text).wrap(Console(width=width), width))
 
 
 def _meaning(state: State) -> str:

@@ -73,7 +73,7 @@ def findings(
         chapter.title: {
             who: Figures(median_seconds(mine), median_ratio(mine))
             for who in joins
-            if (mine := turns.of(who, chapter.batches))
+            for mine in [turns.of(who, chapter.batches)]
         }
         for chapter in (first, *long[-1:])
     }
@@ -116,8 +116,8 @@ def _event(found: Findings) -> list[str]:
     if split is None:
         return [f"{begun}of the results. Auto did not have to split the cell."]
     return [
-        f"{begun}of the results. Auto named the cell and split it after batch {split}, while the join "
-        "ran, without copying a row."
+        f"{begun}of the results. Auto named the cell and split it after batch {split}, while the "
+        "join ran, without copying a row."
     ]
 
 
@@ -127,7 +127,8 @@ def _evenness(found: Findings) -> str:
     since = "Since then" if found.last == GOES_ON else "During the concert"
     return (
         f"A batch is ready when its busiest task is. {since} that one of {tasks} has {hashed:.1f} "
-        f"times the mean with Hash, which gives every key one place, and {auto:.2f} times with Auto."
+        f"times the mean with Hash, which gives every key one place, and {auto:.2f} times with "
+        "Auto."
     )
 
 
@@ -150,10 +151,12 @@ def _pace(found: Findings) -> str:
 
 def _why(*turns: Sequence[Turn]) -> str:
     """Why evenness does not show in time."""
-    hashed, auto = (duration(median(max(turn.loads) for turn in mine)) for mine in turns)
+    hashed, auto = (
+        duration(median([max(turn.loads, default=0.0) for turn in mine] or [0.0])) for mine in turns
+    )
     return (
-        f"Batches are small here: the busiest task has {hashed} of work with Hash and {auto} with "
-        "Auto. Evenness pays in larger ones, with a core for every task."
+        f"The busiest task has {hashed} of work with Hash, and {auto} with Auto: evenness pays "
+        "where there is more, and a core for every task."
     )
 
 
@@ -181,7 +184,7 @@ def _against_spark(found: Findings) -> list[str]:
     if low > 1 + NOISE:
         return [f"Spark's own join took {took}: {spark / auto:.1f} times as long as Auto."]
     if high < 1 - NOISE:
-        return [f"Spark's own join took {took}, and was faster: batches this small are its own."]
+        return [f"Spark's own join took {took}, and was faster than Auto."]
     return [f"Spark's own join took {took}: no difference that stands out of the noise."]
 
 
@@ -222,7 +225,8 @@ def where_next(folder: DemoFolder, *, has_page: bool) -> list[tuple[str, str]]:
         ("page of Auto's run", page),
         ("why it did what", f"skewless inspect {folder.place(AUTO).checkpoint} --decisions"),
         ("in the browser", f"skewless dashboard {checkpoints}"),
-        ("your own streams", "skewless new, or in Python: examples/ten_lines.py"),
+        ("your own streams", "skewless new; in Python: examples/ten_lines.py"),
+        ("what all this means", "docs/demo.md"),
     ]
 
 

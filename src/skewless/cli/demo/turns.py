@@ -69,8 +69,9 @@ def _share_of_results(report: BatchReport, value: str) -> float:
     """How many of all results are of one key."""
     if report.key_figures is None or not report.matches:
         return 0.0
-    found = zip(report.keys, report.key_figures.matches.tolist(), strict=True)
-    return sum(matches for key, matches in found if key.value == value) / report.matches
+    found = zip(report.keys, report.key_figures.matches, strict=True)
+    mine = sum(float(matches) for key, matches in found if key.value == value)
+    return mine / report.matches
 
 
 class Turns:
