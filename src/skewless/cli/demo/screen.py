@@ -240,7 +240,9 @@ def _progress(state: State, spinner: Spinner | None, waited: str) -> RenderableT
         chapter = _chapter(state, min(state.done, state.plan.batches - 1))
         cells.append(Text(f"{state.done} of {state.plan.batches} batches: {chapter}", style="bold"))
     if spinner is not None:
-        cells += [spinner, Text(state.doing), Text(waited, style="dim")]
+        cells += [spinner, Text(waited, style="dim"), Text(state.doing, overflow="ellipsis")]
+    for _ in cells:
+        line.add_column(no_wrap=True)
     line.add_row(*cells)
     return line
 
