@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,8 +24,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from rich._export_format import CONSOLE_SVG_FORMAT  # noqa: E402
 from rich.console import Console  # noqa: E402
-from rich.terminal_theme import SVG_EXPORT_THEME  # noqa: E402
 
 from skewless.cli.demo.folder import DemoFolder  # noqa: E402
 from skewless.cli.demo.proof import found_in  # noqa: E402
@@ -48,10 +49,10 @@ LOOKS: dict[str, dict[str, Any]] = {
     "narrow-dark": {"viewport": NARROW, "color_scheme": "dark"},
 }
 COLUMNS = 108  # of the terminal in the picture
-TERMINAL_PAGE = """\
-<body style="margin:0"><pre style="margin:0;display:inline-block;padding:16px 20px;
-font:14px/1.25 'DejaVu Sans Mono',monospace;color:{foreground};background:{background}"><code
-style="font-family:inherit">{code}</code></pre></body>"""
+# A font of the machine that shows it: nothing is loaded from elsewhere.
+TERMINAL = re.sub(r"@font-face {{.*?}}\n", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
+    "Fira Code,", "'DejaVu Sans Mono', Menlo, Consolas,"
+)
 SECTIONS = ("flow", "balance", "keys", "decisions", "placement", "hosts", "about")
 
 
@@ -113,14 +114,12 @@ def of_demo(folder: Path) -> None:
         subprocess.run([sys.executable, "-c", code, "demo"], cwd=work, env=env, check=True)
         os.chdir(work)  # paths in the picture are short
         shutil.copy("demo-output/story.svg", folder / "story.svg")
-        with chromium() as browser:
-            page = browser.new_context(viewport=WIDE, device_scale_factor=1.5).new_page()
-            page.set_content(demo_as_html(DemoFolder(Path("demo-output"))))
-            page.locator("pre").screenshot(path=folder / "demo.png")
+        drawn = demo_as_svg(DemoFolder(Path("demo-output")))
+        (folder / "demo.svg").write_text(drawn, encoding="utf-8")
         os.chdir(ROOT)
 
 
-def demo_as_html(root: DemoFolder) -> str:
+def demo_as_svg(root: DemoFolder) -> str:
     plan, turns, joins = root.plan(), Turns(root.turns), list(TITLES)
     assert plan is not None
     found = findings(plan, turns, joins, {who: found_in(root.place(who).output) for who in joins})
@@ -130,9 +129,7 @@ def demo_as_html(root: DemoFolder) -> str:
     )  # fmt: skip
     console.print(frame(State(plan, joins, turns), console.size))
     print_summary(found, where_next(root, has_page=True), console)
-    return console.export_html(
-        theme=SVG_EXPORT_THEME, inline_styles=True, code_format=TERMINAL_PAGE
-    )
+    return console.export_svg(title="skewless demo", code_format=TERMINAL, unique_id="demo")
 
 
 KINDS = {"dashboard": of_dashboard, "demo": of_demo}

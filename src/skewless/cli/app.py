@@ -123,7 +123,7 @@ def demo(
             max=0.5,
             help="From batch 5 on, this share of all rows is in one cell: a concert.",
         ),
-    ] = 0.04,
+    ] = 0.03,
     seed: Annotated[
         int, typer.Option(metavar="N", min=0, help="Another seed is another city.")
     ] = 7,
