@@ -17,8 +17,8 @@ java:
 venv:
 	@scripts/setup.sh
 
-demo: setup ## join two skewed streams and show what happened
-	@.venv/bin/skewless demo
+demo: setup ## join a skewed city in three ways, side by side (ARGS=--dashboard: in the browser, too)
+	@.venv/bin/skewless demo $(ARGS)
 
 test: setup ## run the tests, all but the slow ones
 	@$(PYTHON) -m pytest -n 2 --dist loadfile --no-loadscope-reorder

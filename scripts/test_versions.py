@@ -29,6 +29,7 @@ ESSENTIAL = [
     "tests/files",
     "tests/spark",
     "tests/test_cli.py",
+    "tests/demo/test_demo.py",
     "--deselect=tests/spark/test_docs.py",  # figures and texts are of one version
 ]
 # Their versions are what is tried here, or follow from it.

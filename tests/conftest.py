@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from tests.s3 import S3Server
 
 SPARK_TESTS = Path(__file__).parent / "spark"
-LONG = {Path(__file__).parent / name for name in ("test_cli.py", "frame/test_frame.py")}
+LONG = {
+    Path(__file__).parent / name
+    for name in ("test_cli.py", "demo/test_demo.py", "frame/test_frame.py")
+}
 
 
 @pytest.hookimpl(tryfirst=True)

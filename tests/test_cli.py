@@ -10,7 +10,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,19 +22,18 @@ from typer.testing import CliRunner
 
 import skewless as sk
 from skewless.cli import app, totals, units, view
-from skewless.cli.city_data import DemoFolder, Plan
 from skewless.cli.display import LiveDisplay, PlainDisplay, make_display
 from skewless.cli.failures import explain, root_cause
 from skewless.cli.inspect import verdict
 from skewless.cli.interrupt import StopRequest
 from skewless.cli.view import Labels
 from skewless.engine.report import BatchReport, InstanceLoad, KeyShare, OperatorReport
-from skewless.errors import CheckpointInUseError, DataError, SkewlessError, StateError
+from skewless.errors import DataError, StateError
 from skewless.placement.figures import Decision
 from skewless.state.commits import Commit, CommitLog, OperatorState, claim
 from skewless.state.files import Folder
 from skewless.state.history import write_report
-from skewless.state.owner import CheckpointLock
+from tests.tool import output_rows, run_here, run_tool
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 QUERY = {
@@ -307,14 +305,6 @@ def test_inspect_before_the_first_batch(tmp_path: Path) -> None:
     assert "No batch has been committed yet" in told.stdout
 
 
-def test_the_summary_tells_what_balancing_did() -> None:
-    even = replace(report(4), instances=report(4, times=(10, 10)).instances)
-    told = dict(view.balance_facts([report(2), report(3), *[even] * 4]))
-    assert told["balance"] == "1 split; busiest/mean ██▅▅▅▅ 1.50 at first, 1.00 lately"
-    assert told["verdict"] == even.verdict
-    assert view.balance_facts([report(0)]) == []
-
-
 # Sums and units
 
 
@@ -392,7 +382,7 @@ def test_docstrings(module: Any) -> None:
 
 def test_live_view() -> None:
     screen = Console(file=io.StringIO(), force_terminal=True, width=100, height=40)
-    display = make_display(screen, "orders ⋈ tracks", Labels("orders", "tracks", "cell"), 3)
+    display = make_display(screen, "orders ⋈ tracks", Labels("orders", "tracks", "cell"))
     assert isinstance(display, LiveDisplay)
     with display:
         display.status("Starting Spark")
@@ -401,7 +391,7 @@ def test_live_view() -> None:
         display.status("Joining")
     told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.file.getvalue())
     frame = told[told.rindex("orders ⋈ tracks") :]
-    assert "2 of 3 batches" in frame
+    assert "2 batches" in frame
     assert "20.0 k rows   2.47 M matches   20.0 k rows/s" in frame
     assert "busiest/mean 1.50" in frame
     assert "heaviest by cell" in frame and "2279" in frame
@@ -411,7 +401,7 @@ def test_live_view() -> None:
 @pytest.mark.parametrize("height", [10, 24, 60])
 def test_live_view_fits(height: int) -> None:
     screen = Console(file=io.StringIO(), force_terminal=True, width=80, height=height)
-    display = LiveDisplay(screen, "title", Labels(), None)
+    display = LiveDisplay(screen, "title", Labels())
     for batch_id in range(100):
         display.batch(report(batch_id, times=(1.0,) * 40))
     lines = screen.render_lines(display._render(), pad=False)
@@ -530,182 +520,7 @@ def test_a_signal_is_a_request_and_two_are_an_order(number: int) -> None:
     assert signal.getsignal(number) is before
 
 
-# The demo's folder
-
-PLAN = Plan(batches=2, rows=50, drift=0.0, seed=7)
-
-
-def written(folder: DemoFolder, plan: Plan, *, fresh: bool = False) -> DemoFolder:
-    folder.prepare(plan, fresh=fresh)
-    writing = folder.write(plan)
-    writing.join(60)
-    assert writing.is_done and writing.error is None
-    return folder
-
-
-def test_the_same_plan_writes_the_same_rows(tmp_path: Path) -> None:
-    one, two = (written(DemoFolder(tmp_path / name), PLAN) for name in "ab")
-    for name in ("orders/0001.parquet", "tracks/0001.parquet"):
-        assert pq.read_table(one.input / name).equals(pq.read_table(two.input / name))
-    rows = (
-        pq.read_table(one.input / "orders").num_rows,
-        pq.read_table(one.input / "tracks").num_rows,
-    )
-    assert rows == (2 * PLAN.orders, 2 * PLAN.tracks) == (10, 90)
-
-
-def test_what_is_written_is_not_written_again(tmp_path: Path) -> None:
-    folder = written(DemoFolder(tmp_path), PLAN)
-    inode = (folder.input / "orders" / "0000.parquet").stat().st_ino
-    folder.prepare(PLAN, fresh=False)
-    assert folder.write(PLAN).is_done
-    assert (folder.input / "orders" / "0000.parquet").stat().st_ino == inode
-    assert folder.joined(PLAN) is None
-
-
-def test_more_batches_continue_other_plans_do_not(tmp_path: Path) -> None:
-    folder = written(DemoFolder(tmp_path), PLAN)
-    first = pq.read_table(folder.input / "tracks" / "0000.parquet")
-    written(folder, Plan(3, 50, 0.0, 7))
-    assert pq.read_table(folder.input / "tracks" / "0000.parquet").equals(first)
-    for other in (PLAN, Plan(3, 60, 0.0, 7), Plan(3, 50, 0.5, 7), Plan(3, 50, 0.0, 8)):
-        with pytest.raises(SkewlessError, match="--fresh to replace it"):
-            folder.prepare(other, fresh=False)
-
-
-def test_fresh_deletes_what_the_demo_made(tmp_path: Path) -> None:
-    folder = written(DemoFolder(tmp_path), PLAN)
-    (folder.checkpoint / "skewless").mkdir(parents=True)
-    folder.output.mkdir()
-    (folder.output / "batch-000000000000-part.parquet").touch()
-    (tmp_path / "notes.txt").touch()
-    written(folder, Plan(1, 60, 0.0, 9), fresh=True)
-    assert (tmp_path / "notes.txt").exists()
-    assert not folder.checkpoint.exists() and not folder.output.exists()
-    assert [f.name for f in (folder.input / "orders").iterdir()] == ["0000.parquet"]
-
-
-@pytest.mark.parametrize("name", ["joined/mine.txt", "input/orders/mine.parquet"])
-def test_fresh_deletes_nothing_else(tmp_path: Path, name: str) -> None:
-    folder = written(DemoFolder(tmp_path), PLAN)
-    folder.output.mkdir()
-    (tmp_path / name).touch()
-    with pytest.raises(SkewlessError, match="holds what the demo did not make"):
-        folder.prepare(PLAN, fresh=True)
-    assert (tmp_path / name).exists()
-
-
-def test_a_folder_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
-    folder = DemoFolder(tmp_path)
-    folder.checkpoint.mkdir()
-    for fresh in (False, True):
-        with pytest.raises(SkewlessError, match="holds what the demo did not make"):
-            folder.prepare(PLAN, fresh=fresh)
-    assert folder.checkpoint.exists()
-
-
-def test_a_demo_that_runs_is_left_alone(tmp_path: Path) -> None:
-    folder = written(DemoFolder(tmp_path), PLAN)
-    lock = CheckpointLock(Folder(str(folder.checkpoint / "skewless")))
-    lock.acquire()
-    try:
-        with pytest.raises(CheckpointInUseError):
-            folder.prepare(PLAN, fresh=True)
-    finally:
-        lock.release()
-    assert (folder.input / "orders" / "0000.parquet").exists()
-
-
 # The whole tool, as a user runs it
-
-# Runs this short end before the JVM's second compiler has earned what it costs.
-QUICK_JVM = {**os.environ, "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1"}
-DEMO = ["demo", "--batches", "8", "--rows", "2000", "--output", "out"]
-
-
-def skewless(*args: str) -> list[str]:
-    return [sys.executable, "-c", "from skewless.cli import main; main()", *args]
-
-
-def run_here(command: list[str], cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        command, cwd=cwd, env=QUICK_JVM, capture_output=True, text=True, timeout=240, check=False
-    )
-
-
-def run_tool(*args: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return run_here(skewless(*args), cwd)
-
-
-def output_rows(folder: Path) -> int:
-    return int(pq.read_table(folder).num_rows)
-
-
-@pytest.fixture(scope="module")
-def whole_demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A demo that was not disturbed, and what it told."""
-    folder = tmp_path_factory.mktemp("demo")
-    told = run_tool(*DEMO, "--json", cwd=folder)
-    assert told.returncode == 0, told.stderr
-    return folder, json.loads(told.stdout)
-
-
-@pytest.mark.spark
-def test_demo(whole_demo: tuple[Path, dict[str, Any]]) -> None:
-    folder, told = whole_demo
-    assert (told["batches"], told["rows"], told["rows_left"]) == (8, 16_000, 1_600)
-    assert told["finished"] and not told["stopped"]
-    assert told["matches"] == output_rows(folder / told["output"]) > 0
-    assert told["heavy_keys"][0]["share"] > 0.001
-    assert sorted(path.name for path in folder.iterdir()) == ["out"], "nothing beside the output"
-    batches = json.loads(run_tool("inspect", told["checkpoint"], "--json", cwd=folder).stdout)
-    assert sum(b["matches"] for b in batches["batches"]) == told["matches"]
-
-
-@pytest.mark.spark
-def test_demo_that_has_ended_says_so(whole_demo: tuple[Path, dict[str, Any]]) -> None:
-    folder, told = whole_demo
-    again = run_tool(*DEMO, cwd=folder)
-    assert again.returncode == 0
-    assert again.stdout.startswith("all 8 batches were joined before\n")
-    assert f"matches: {told['matches']:,}" in again.stdout
-    assert "look closer: skewless inspect out/checkpoint" in again.stdout
-    once_more = json.loads(run_tool(*DEMO, "--json", cwd=folder).stdout)
-    assert once_more["matches"] == told["matches"] and once_more["batches_before"] == 8
-
-
-@pytest.mark.slow
-@pytest.mark.spark
-def test_ctrl_c_stops_and_the_same_command_continues(
-    whole_demo: tuple[Path, dict[str, Any]], tmp_path: Path
-) -> None:
-    _, undisturbed = whole_demo
-    demo = subprocess.Popen(
-        skewless(*DEMO),
-        cwd=tmp_path,
-        env=QUICK_JVM,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    watchdog = threading.Timer(240, demo.kill)
-    watchdog.start()
-    assert demo.stdout is not None
-    seen = [demo.stdout.readline()]
-    while seen[-1] and not seen[-1].startswith("batch 0:"):
-        seen.append(demo.stdout.readline())
-    demo.send_signal(signal.SIGINT)
-    rest, errors = demo.communicate()
-    watchdog.cancel()
-    assert demo.returncode == 130, errors
-    assert "of 8 batches" in rest and "stopped after" in rest
-    assert "Running the same command again continues" in rest
-
-    told = run_tool(*DEMO, "--json", cwd=tmp_path)
-    assert told.returncode == 0, told.stderr
-    after = json.loads(told.stdout)
-    assert 0 < after["batches_before"] < after["batches"] == 8
-    assert after["matches"] == undisturbed["matches"] == output_rows(tmp_path / "out" / "joined")
 
 
 @pytest.fixture(scope="module")

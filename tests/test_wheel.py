@@ -91,7 +91,8 @@ def test_it_runs_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> No
     demo = json.loads(
         run(tool, "demo", "--batches", "2", "--rows", "2000", "--output", "out", "--json")
     )
-    assert demo["finished"] and demo["matches"] == rows_in(tmp_path / "out" / "joined") > 0
+    assert demo["finished"] and demo["same_results"]
+    assert demo["matches"] == rows_in(tmp_path / "out" / "auto" / "joined") > 0
 
     (tmp_path / "job.toml").write_text(JOB, encoding="utf-8")
     assert json.loads(run(tool, "validate", "job.toml", "--json"))["valid"]

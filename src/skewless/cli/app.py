@@ -96,7 +96,7 @@ def _options(
 def demo(
     batches: Annotated[
         int, typer.Option(metavar="N", min=1, max=100_000, help="How many micro-batches.")
-    ] = 24,
+    ] = 16,
     rows: Annotated[
         int,
         typer.Option(
@@ -105,7 +105,7 @@ def demo(
             max=100_000_000,
             help="Rows per batch, one in ten an order; 400,000 are an hour of the city.",
         ),
-    ] = 400_000,
+    ] = 200_000,
     output: Annotated[
         Path, typer.Option(metavar="DIR", help="The folder for all the demo writes.")
     ] = Path("demo-output"),
@@ -121,7 +121,7 @@ def demo(
             metavar="X",
             min=0,
             max=0.5,
-            help="From the ninth batch on, this share of all rows is in one cell: a concert.",
+            help="From batch 5 on, this share of all rows is in one cell: a concert.",
         ),
     ] = 0.03,
     seed: Annotated[
@@ -130,32 +130,42 @@ def demo(
     instances: Annotated[
         int, typer.Option(metavar="N", min=1, max=65_536, help="Tasks per batch.")
     ] = 8,
+    spark: Annotated[
+        bool, typer.Option("--spark/--no-spark", help="Whether Spark's own join takes part.")
+    ] = True,
+    dashboard: Annotated[
+        bool,
+        typer.Option("--dashboard", help="Show Hash and Auto in the browser, too, while they run."),
+    ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Delete what an earlier demo wrote, and start anew.")
     ] = False,
     as_json: Json = False,
     traceback: Traceback = False,
 ) -> None:
-    """Join the orders and taxi tracks of a simulated city, and watch.
+    """Join the orders and taxi tracks of a simulated city in three ways, side by side, and watch.
 
     Writes the two streams as parquet files, as skewed as published for a real city (20 % of the
     cells hold 80 % of the orders), and joins them on the grid cell, two minutes apart at most, on
-    Spark in this process. The matches are written as parquet files, exactly once.
+    Spark in this process: by Spark's own join, by `sk.join` with every key in one place (Hash), and
+    by `sk.join` as it comes (Auto). Each batch is done by one after the other.
 
-    The join balances itself: watch `busiest/mean` fall after the first batches. In the ninth batch
-    a concert begins in one cell; it becomes too heavy for any one instance, and is split.
+    In batch 5 a concert begins in one cell, which becomes too heavy for any one task. Watch
+    `busiest/mean`: Auto splits the cell. At the end the results are compared; if they differ, the
+    exit code is 1.
 
     Ctrl-C stops it; the same command again continues, and with more --batches it goes on after its
     end. Spark's own messages are in spark.log in the output folder.
     """
-    from skewless.cli.city_data import Plan
-    from skewless.cli.demo import run_demo
+    from skewless.cli.demo.folder import Plan
+    from skewless.cli.demo.run import DIFFERENT, Options, run_demo
     from skewless.cli.display import make_console
 
     plan = Plan(batches, rows, drift, seed, event)
+    options = Options(instances, spark, dashboard, fresh)
     console = make_console(stderr=as_json)
-    outcome, summary = run_demo(plan, output, instances, fresh=fresh, console=console)
-    _finish(outcome.exit_code, summary, as_json, console)
+    exit_code, summary = run_demo(plan, output, options, console)
+    _finish(exit_code, summary, as_json, console, stopped=exit_code != DIFFERENT)
 
 
 @app.command()
@@ -314,11 +324,14 @@ def schema(as_json: Json = False, traceback: Traceback = False) -> None:
     typer.echo(json.dumps(json_schema(), indent=None if as_json else 2, ensure_ascii=False))
 
 
-def _finish(exit_code: int, summary: dict[str, Any], as_json: bool, console: Console) -> None:
+def _finish(
+    exit_code: int, summary: dict[str, Any], as_json: bool, console: Console, stopped: bool = True
+) -> None:
     if as_json:
         typer.echo(json.dumps(summary))
     if exit_code:
-        console.print(f"Stopped. {CONTINUES}", markup=False)
+        if stopped:
+            console.print(f"Stopped. {CONTINUES}", markup=False)
         raise typer.Exit(exit_code)
 
 

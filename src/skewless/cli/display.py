@@ -9,7 +9,6 @@ from typing import Protocol
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.progress_bar import ProgressBar
 from rich.spinner import Spinner
 from rich.table import Table
 from rich.text import Text
@@ -58,11 +57,9 @@ def make_console(*, stderr: bool = False) -> Console:
     return console
 
 
-def make_display(
-    console: Console, title: str, labels: Labels, batches: int | None = None
-) -> Display:
+def make_display(console: Console, title: str, labels: Labels) -> Display:
     if console.is_interactive:
-        return LiveDisplay(console, title, labels, batches)
+        return LiveDisplay(console, title, labels)
     return PlainDisplay(console, title, labels)
 
 
@@ -126,9 +123,8 @@ def _changes(report: BatchReport) -> str:
 class LiveDisplay:
     """A view that is redrawn in place and stays on the screen at the end."""
 
-    def __init__(self, console: Console, title: str, labels: Labels, batches: int | None) -> None:
+    def __init__(self, console: Console, title: str, labels: Labels) -> None:
         self._console, self._title, self._labels = console, title, labels
-        self._batches = batches
         self._reports: list[BatchReport] = []
         self._earlier = 0
         self._status, self._detail = "", ""
@@ -184,10 +180,7 @@ class LiveDisplay:
         line = Table.grid(padding=(0, 1))
         done = len(self._reports)
         cells: list[RenderableType] = []
-        if self._batches is not None and done:
-            cells.append(ProgressBar(self._batches, done, width=30))
-            cells.append(Text(f"{done} of {self._batches} batches", style="bold"))
-        elif done:
+        if done:
             cells.append(Text(f"{count(done)} batches", style="bold"))
         if not self._ended:
             waited = f"{time.monotonic() - self._status_since:.0f} s"

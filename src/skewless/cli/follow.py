@@ -109,14 +109,6 @@ class Outcome:
         }
 
 
-def run_query(
-    start: Callable[[], StreamingQuery], checkpoint: str | Folder, display: Display
-) -> Outcome:
-    """Start a query and follow it to its end, or until Ctrl-C."""
-    (outcome,) = run_queries([Query(start, checkpoint, display)])
-    return outcome
-
-
 def run_queries(queries: Sequence[Query]) -> list[Outcome]:
     """Start queries and follow them to their ends, or until Ctrl-C. If one fails, all stop."""
 

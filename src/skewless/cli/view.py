@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 from rich import box
 from rich.bar import Bar
@@ -22,7 +21,6 @@ TICKS = "▁▂▃▄▅▆▇█"
 KEYS_SHOWN = 8
 INSTANCES_SHOWN = 16
 VALUE_CHARS_MAX = 24
-LATELY = 5  # batches
 EVEN, UNEVEN = 1.15, 1.5  # busiest/mean: up to the first is even, above the second a straggler
 
 
@@ -187,23 +185,6 @@ def summary_facts(
                        f"({duration(totals.median_ms)}), {short(totals.rows_per_second)} overall"),
         ("busiest/mean", f"{totals.busiest_over_mean:.2f} over {len(totals.instances)} instances"),
         (f"heaviest {labels.key}", heavy or "none stands out"),
-    ]  # fmt: skip
-
-
-def balance_facts(reports: Sequence[BatchReport]) -> list[tuple[str, str]]:
-    """What balancing came to: before the first change and now."""
-    acted = [r.batch_id for r in reports if any(d.accepted for d in r.decisions)]
-    if not acted:
-        return []
-    accepted = [d for r in reports for d in r.decisions if d.accepted]
-    kinds = {kind: sum(d.kind == kind for d in accepted) for kind in ("move", "split", "merge")}
-    changes = ", ".join(f"{n} {kind}{'s' if n > 1 else ''}" for kind, n in kinds.items() if n)
-    ratios = [r.busiest_over_mean for r in reports if r.batch_id <= acted[0]]
-    lately = median(r.busiest_over_mean for r in reports[-LATELY:])  # one batch may be odd
-    return [
-        ("balance", f"{changes}; busiest/mean {sparkline([r.busiest_over_mean for r in reports])} "
-                    f"{max(ratios):.2f} at first, {lately:.2f} lately"),
-        ("verdict", reports[-1].verdict),
     ]  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The demo's folder: the city's two streams as files, and what the join makes of them."""
+"""The demo's folder: the city's two streams as files, and what the joins make of them."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from skewless.cli.demo.turns import AUTO, HASH, SPARK
 from skewless.errors import SkewlessError
-from skewless.history import History, history
-from skewless.state.commits import CommitLog
 from skewless.state.files import STATE_FOLDER, Folder
 from skewless.state.owner import CheckpointLock
 from skewless.workloads import City, write_batches
@@ -21,8 +20,9 @@ from skewless.workloads.zipf import EPOCH
 
 GRID_ORDER = 7  # 128 cells to a side: hashing them is as uneven as published for the real city
 ORDERS_SHARE = 10  # one row in ten is an order
-EVENT_BATCH = 8  # so many batches are ordinary ones
+EVENT_BATCH = 5  # so many batches are ordinary ones
 ROWS_PER_HOUR = 400_000  # of event time, so that a row's matches do not depend on the batch size
+VERSION = 2  # of what lies in the folder; 1 had one join
 
 
 @dataclass(frozen=True)
@@ -58,30 +58,51 @@ class Plan:
         return self.batches >= earlier.batches and replace(self, batches=earlier.batches) == earlier
 
 
+@dataclass(frozen=True)
+class Place:
+    """Where a join writes to."""
+
+    output: Path
+    checkpoint: Path
+
+
 class DemoFolder:
     """Everything the demo writes, under one folder that is its own."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.input, self.output = root / "input", root / "joined"
-        self.checkpoint, self.log = root / "checkpoint", root / "spark.log"
+        self.input, self.log = root / "input", root / "spark.log"
+        self.turns, self.plot, self.page = (
+            root / name for name in ("turns.jsonl", "story.svg", "report.html")
+        )
         self._marker = root / "demo.json"
+
+    def place(self, who: str) -> Place:
+        return Place(self.root / who / "joined", self.root / who / "checkpoint")
+
+    def _places(self) -> list[Place]:
+        """Of all joins; and that of the one join which earlier versions had."""
+        return [self.place(who) for who in (SPARK, HASH, AUTO, "")]
 
     def prepare(self, plan: Plan, *, fresh: bool) -> None:
         """Make the folder ready for a plan, or say why it cannot be."""
         self._check_free()
         if fresh:
             self._remove()
-        earlier = self._noted()
-        if earlier is None:
-            for path in (self._marker, self.input, self.output, self.checkpoint):
-                if path.exists():
-                    raise SkewlessError(
-                        f"{path} holds what the demo did not make. Give another --output, or "
-                        "move it away."
-                    )
+        marker = self._read_marker()
+        if marker is None:
+            self._check_empty()
             self.root.mkdir(parents=True, exist_ok=True)
-        elif not plan.continues(earlier):
+            self._note(plan, written=False)
+            return
+        if marker.get("version") != VERSION:
+            raise SkewlessError(
+                f"{self.root} holds a demo of another version of skewless. Give --fresh to replace "
+                "it, or another --output."
+            )
+        earlier = self.plan()
+        assert earlier is not None
+        if not plan.continues(earlier):
             raise SkewlessError(
                 f"{self.root} holds a demo of {_described(earlier)}; this one is of "
                 f"{_described(plan)}. Give the same values (or more batches) to continue it, "
@@ -90,28 +111,39 @@ class DemoFolder:
         if earlier != plan:
             self._note(plan, written=False)
 
+    def plan(self) -> Plan | None:
+        """The plan of the demo that is there, if there is one."""
+        marker = self._read_marker()
+        return None if marker is None else Plan(**marker["plan"])
+
+    def _check_empty(self) -> None:
+        own = [path for place in self._places() for path in (place.output, place.checkpoint)]
+        for path in (self._marker, self.input, *own):
+            if path.exists():
+                raise SkewlessError(
+                    f"{path} holds what the demo did not make. Give another --output, or "
+                    "move it away."
+                )
+
     def _check_free(self) -> None:
         """Refuse to touch the files of a demo that is running."""
-        state = self.checkpoint / STATE_FOLDER
-        if state.is_dir():
-            lock = CheckpointLock(Folder(str(state.absolute())))
-            lock.acquire()
-            lock.release()
-
-    def _noted(self) -> Plan | None:
-        data = self._read_marker()
-        return None if data is None else Plan(**data["plan"])
+        for place in self._places():
+            state = place.checkpoint / STATE_FOLDER
+            if state.is_dir():
+                lock = CheckpointLock(Folder(str(state.absolute())))
+                lock.acquire()
+                lock.release()
 
     def _read_marker(self) -> dict[str, Any] | None:
         try:
-            data = json.loads(self._marker.read_text(encoding="utf-8"))
+            data: dict[str, Any] = json.loads(self._marker.read_text(encoding="utf-8"))
             return data if set(data["plan"]) == set(Plan.__dataclass_fields__) else None
         except (FileNotFoundError, NotADirectoryError, ValueError, KeyError, TypeError):
             return None
 
     def _note(self, plan: Plan, *, written: bool) -> None:
-        content = json.dumps({"plan": asdict(plan), "written": written})
-        self._marker.write_text(content + "\n", encoding="utf-8")
+        content = {"version": VERSION, "plan": asdict(plan), "written": written}
+        self._marker.write_text(json.dumps(content) + "\n", encoding="utf-8")
 
     def _remove(self) -> None:
         """Delete what the demo made, nothing that others put beside it."""
@@ -122,14 +154,15 @@ class DemoFolder:
                 if file.stem.lstrip(".").isdecimal():
                     file.unlink()
             _remove_if_empty(stream)
-        for file in self.output.glob("batch-*"):
-            file.unlink()
-        for folder in (self.input, self.output):
-            _remove_if_empty(folder)
-        if self.checkpoint.is_dir():
-            shutil.rmtree(self.checkpoint)
-        self.log.unlink(missing_ok=True)
-        self._marker.unlink()
+        _remove_if_empty(self.input)
+        for place in self._places():
+            for made in (*place.output.glob("batch-*"), place.checkpoint):
+                _remove_whole(made)
+            _remove_if_empty(place.output)
+            if place.output.parent != self.root:
+                _remove_if_empty(place.output.parent)
+        for file in (self.log, self.turns, self.plot, self.page, self._marker):
+            file.unlink(missing_ok=True)
 
     def write(self, plan: Plan) -> Writing:
         """Write the city's batches in the background; at once done if they are there already."""
@@ -144,20 +177,6 @@ class DemoFolder:
             self._note(plan, written=True)
 
         return Writing(work, self.input)
-
-    def joined(self, plan: Plan) -> History | None:
-        """The reports of a demo that has nothing left to do; None if it has."""
-        state = self.checkpoint / STATE_FOLDER
-        if not (state / "query.json").exists():
-            return None
-        reports = history(str(self.checkpoint))
-        last = CommitLog(Folder(str(state.absolute()))).latest()
-        rows = sum(r.rows_left + r.rows_right for r in reports)
-        if last is None or rows < plan.batches * plan.rows:
-            return None
-        # Output that a crash kept from being shown is shown by starting the query again.
-        unshown = any((state / staged).exists() for staged, *_ in last.publish)
-        return None if unshown else reports
 
 
 class Writing(threading.Thread):
@@ -189,6 +208,13 @@ class Writing(threading.Thread):
 def _remove_if_empty(folder: Path) -> None:
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
+
+
+def _remove_whole(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _described(plan: Plan) -> str:
