@@ -9,7 +9,7 @@ from statistics import median
 
 from skewless.cli.demo.folder import EVENT_BATCH, Plan
 from skewless.cli.demo.story import has_event, split_after
-from skewless.cli.demo.turns import TITLES, Turn, Turns
+from skewless.cli.demo.turns import SPARK, TITLES, Turn, Turns
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BELOW = 860, 240, 56, 120, 44, 40
 COLOURS = {"spark": "#b45309", "hash": "#6b7280", "auto": "#0e7490"}
@@ -42,8 +42,9 @@ def svg(plan: Plan, turns: Turns, joins: Sequence[str]) -> str:
     times = _panel(plan, turns, told, TOP, "seconds until a batch's results are there",
                    lambda turn: turn.seconds)  # fmt: skip
     lower = TOP + HEIGHT + BELOW + TOP
-    ratios = _panel(plan, turns, told, lower, "work of the busiest task / mean (1 is even)",
-                    lambda turn: turn.busiest_over_mean)  # fmt: skip
+    of_spark = f"; {TITLES[SPARK]}: results" if SPARK in joins else ""
+    title = f"work of the busiest task / mean (1 is even{of_spark})"
+    ratios = _panel(plan, turns, told, lower, title, lambda turn: turn.busiest_over_mean)
     height = lower + HEIGHT + BELOW
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" '
@@ -90,8 +91,8 @@ def _axes(scale: Scale) -> list[str]:
     for batch in range(0, scale.batches, step):
         x, y = scale.x(batch), scale.top + HEIGHT + 18
         parts.append(f'<text class="dim" x="{x:.1f}" y="{y}" text-anchor="middle">{batch}</text>')
-    end = f'x="{WIDTH - RIGHT + 8}" y="{scale.top + HEIGHT + 18}"'
-    return [*parts, f'<text class="dim" {end}>batch</text>']
+    end = f'x="{WIDTH - RIGHT}" y="{scale.top + HEIGHT + 32}"'
+    return [*parts, f'<text class="dim" {end} text-anchor="end">batch</text>']
 
 
 def _marks(plan: Plan, turns: Turns, scale: Scale) -> list[str]:
