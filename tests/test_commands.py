@@ -29,6 +29,8 @@ def parse(command: Any, words: Sequence[str], *, mentioned: bool) -> None:
     given = ["1" if word in NUMBERS else word for word in words]
     try:
         command.make_context(command.name, given)
+    except typer.Exit:
+        assert "--help" in words  # `given` is eaten up
     except typer.BadParameter as error:
         if not (mentioned and "Missing" in str(error)):
             raise

@@ -69,6 +69,7 @@ def test_generated_rows(spark: SparkSession, tmp_path: Path, seed: int) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
 def test_old_days_and_times(spark: SparkSession, tmp_path: Path) -> None:
     """Every week before the Gregorian calendar, the days that it left out, and around 1970."""
     days = "explode(sequence(date'0001-01-01', date'1600-01-01', interval 7 days)) d"

@@ -32,7 +32,13 @@ NASTY = [
 ]  # fmt: skip
 
 
-@pytest.fixture(params=["UTC", "Europe/Berlin", "Asia/Kathmandu"])
+@pytest.fixture(
+    params=[
+        pytest.param("UTC", marks=pytest.mark.slow),
+        "Europe/Berlin",
+        pytest.param("Asia/Kathmandu", marks=pytest.mark.slow),
+    ]
+)
 def zone(spark: SparkSession, request: pytest.FixtureRequest) -> Iterator[str]:
     before = spark.conf.get("spark.sql.session.timeZone")
     spark.conf.set("spark.sql.session.timeZone", request.param)
