@@ -3,12 +3,7 @@ functions. What a task does comes with it, so that a worker loads only what its 
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import json
-import os
-import socket
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -24,6 +19,7 @@ from skewless.engine.pipeline import IngestTask
 from skewless.engine.reading import ReadTask
 from skewless.expressions import Shape
 from skewless.expressions.shape import shaped
+from skewless.spark.workers import begin_task, end_task
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -40,9 +36,6 @@ PACKET_SCHEMA = (
     .add("deal", IntegerType())
     .add("data", BinaryType())
 )
-FREEZING_TASKS = 4
-
-_tasks_run = 0
 
 
 class Reported(Protocol):
@@ -55,10 +48,10 @@ def ingest_function(task: IngestTask | Decoding, *, packets: bool) -> ArrowFunct
     """Rows of an input in, what the task made of them out; with `packets`, these too."""
 
     def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        set_tcp_nodelay()
+        begin_task()
         for made in task(batches, _task_number()):
             yield _as_row(made, packets=packets)
-        freeze_gc()
+        end_task()
 
     return function
 
@@ -97,7 +90,7 @@ def merge_function(task: MergeTask) -> ArrowFunction:
     """Packets of some ranges in, what was made of them out; what tasks have told goes through."""
 
     def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        set_tcp_nodelay()
+        begin_task()
         told: list[pa.RecordBatch] = []
 
         def packets() -> Iterator[Packet]:
@@ -110,7 +103,7 @@ def merge_function(task: MergeTask) -> ArrowFunction:
         for arrival in task(packets()):
             yield _as_json(arrival)
         yield from told
-        freeze_gc()
+        end_task()
 
     return function
 
@@ -162,46 +155,14 @@ def pass_on_function(task: StepTask, ingest: IngestTask, taking: Taking) -> Arro
 
 def per_instance(work: Callable[[int], Iterator[pa.RecordBatch]]) -> ArrowFunction:
     def function(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        set_tcp_nodelay()
+        begin_task()
         for batch in batches:
             for instance in batch.column(0).to_pylist():
                 yield from work(instance)
-        freeze_gc()
+        end_task()
 
     return function
 
 
 def _as_json(found: Reported) -> pa.RecordBatch:
     return pa.record_batch({"json": [json.dumps(found.to_json())]})
-
-
-def set_tcp_nodelay() -> None:
-    """Spare each Python task two waits of 40 ms.
-
-    Spark and its Python workers talk over loopback TCP in small writes without TCP_NODELAY: each
-    waits for the acknowledgement of the one before, which the kernel delays. Acknowledging what
-    came, and not waiting with what goes, takes that time away. It has no effect, and is not needed,
-    with ``spark.python.unix.domain.socket.enabled``.
-    """
-    settings = [socket.TCP_NODELAY, getattr(socket, "TCP_QUICKACK", socket.TCP_NODELAY)]
-    for descriptor in range(3, 32):
-        with contextlib.suppress(OSError):
-            if not stat.S_ISSOCK(os.fstat(descriptor).st_mode):
-                continue
-            with socket.socket(fileno=os.dup(descriptor)) as connection:
-                if connection.family in (socket.AF_INET, socket.AF_INET6):
-                    for setting in settings:
-                        connection.setsockopt(socket.IPPROTO_TCP, setting, 1)
-
-
-def freeze_gc() -> None:
-    """Keep a worker's libraries out of the garbage collector's sight.
-
-    Spark collects garbage in a worker after every task, before the worker can take the next one.
-    With Numba loaded that alone takes tens of milliseconds. What a worker's first tasks have loaded
-    stays for its life, so it is moved to where the collector does not look.
-    """
-    global _tasks_run  # noqa: PLW0603  one count per process is what is meant
-    _tasks_run += 1
-    if _tasks_run <= FREEZING_TASKS:
-        gc.freeze()

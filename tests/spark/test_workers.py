@@ -1,0 +1,63 @@
+"""What tasks do to the Python worker that runs them."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from skewless.spark import workers
+
+# How often the kernel has to clear a page, for arrays that are made and freed again and again.
+FAULTS = """
+import resource
+import sys
+
+import numpy as np
+
+from skewless.spark.workers import keep_heap
+
+print(keep_heap() if sys.argv[1] == "kept" else None)
+a = np.ones(1 << 18)
+for rounds in (2, 50):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(rounds):
+        b = a + a
+        c = b - a
+        del b, c
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def faults(word: str, **environment: str) -> tuple[str, int]:
+    done = subprocess.run(
+        [sys.executable, "-c", FAULTS, word],
+        capture_output=True, text=True, check=True, env={"PATH": "/usr/bin:/bin"} | environment,
+    )  # fmt: skip
+    said, count = done.stdout.split()
+    return said, int(count)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="it is glibc that is told")
+def test_freed_arrays_are_used_again() -> None:
+    said, count = faults("kept")
+    assert said == "True"
+    assert count < 1_000, "two arrays of 512 pages each, 50 times"
+    assert faults("not")[1] > 10_000
+
+
+def test_what_users_have_set_stays() -> None:
+    assert faults("kept", MALLOC_TRIM_THRESHOLD_="65536")[0] == "False"
+
+
+def test_only_the_first_tasks_freeze(monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[int] = []
+    kept: list[int] = []
+    monkeypatch.setattr(workers, "freeze_gc", lambda: frozen.append(1))
+    monkeypatch.setattr(workers, "keep_heap", lambda: kept.append(1))
+    monkeypatch.setattr(workers, "_tasks_run", 0)
+    for _ in range(workers.FREEZING_TASKS + 3):
+        workers.begin_task()
+        workers.end_task()
+    assert (len(kept), len(frozen)) == (1, workers.FREEZING_TASKS)
