@@ -13,9 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from skewless.errors import ConditionError
-from skewless.expressions import Expression, evaluate, matching
+from skewless.expressions import Condition, Expression, evaluate, matching
 from skewless.expressions.apply import Apply, Fails
-from skewless.expressions.logic import And, Coalesce, EqualNullSafe, Extreme, If, In, IsNull, Or
+from skewless.expressions.logic import (
+    And,
+    Coalesce,
+    EqualNullSafe,
+    Extreme,
+    If,
+    In,
+    IsNull,
+    Or,
+    all_of,
+)
 from skewless.expressions.tree import Column, Datum, Rows, constant, folded
 from skewless.expressions.vectors import any_valid, array_of, values_of
 
@@ -207,3 +217,14 @@ def test_columns_are_taken_once_and_only_if_asked_for() -> None:
     assert rows.count == 2
     assert rows.column(0).to_pylist() == [1, 3]
     assert rows.column(0) is rows.column(0)
+
+
+def test_a_null_condition_rules_a_row_out_before_a_later_one_fails() -> None:
+    first = Condition("a > 1", compared(column(0), const(1), False, False).tree)
+    second = Condition(
+        "1 / b > 0", compared(inverted(column(1), False), const(0), False, False).tree
+    )
+    columns = {0: pa.array([None, 2, 2], INT), 1: pa.array([0, -1, 1], INT)}
+    assert all_of([first, second]).matching(columns, 3).tolist() == [False, True, False]
+    with pytest.raises(ConditionError, match="nothing in `inverse`"):
+        all_of([second, first]).matching(columns, 3)

@@ -206,6 +206,25 @@ def test_columns_of_a_result(static: sk.Joined) -> None:
             static[name]  # type: ignore[index]
 
 
+def test_columns_with_dots_in_their_names(static: sk.Joined) -> None:
+    dotted = static.withColumnRenamed("a", "a.x").withColumnRenamed("b", "b`c")
+    for name in ("a.x", "`a.x`", "`A.X`", "b`c", "`b``c`"):
+        assert (
+            dotted.select(dotted[name]).columns[0].lower()
+            == name.strip("`").replace("``", "`").lower()
+        )
+    with pytest.raises(ColumnError, match="a column of the result"):
+        dotted["`a`.x"]
+
+
+def test_an_event_time_beside_what_its_name_begins_with(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([], "event string, `event.time` timestamp, k int")
+    once = sk.deduplicate(rows, "k", time="event.time", within="1 minute")
+    assert once.columns == ["event", "event.time", "k"]
+    again = sk.deduplicate(once.drop("event"), "k", time="event.time", within="2 minutes")
+    assert again.columns == ["event.time", "k"]
+
+
 # Before anything runs ----------------------------------------------------------------------------
 
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from .comparing import equal, greater, less
-from .tree import Condition, Datum, Expression, Rows, as_array, lazily
+from .tree import Condition, Datum, Expression, Rows, as_array, constant, lazily
 
 
 def is_scalar(datum: Datum, value: bool) -> bool:
@@ -174,9 +174,13 @@ class Field(Expression):
 
 
 def all_of(conditions: Sequence[Condition]) -> Condition:
-    """Conditions that must all hold; a later one is asked only where those before it do."""
+    """Conditions that must all hold; a later one that may fail is asked only where those before it
+    do. Unlike in `And`, null rules a row out there: as with filters one after the other."""
     found = conditions[0]
     for condition in conditions[1:]:
-        root = And(pa.bool_(), found.root, condition.root)
+        before = found.root
+        if condition.root.can_fail:
+            before = Coalesce(pa.bool_(), (before, constant(False, pa.bool_())))
+        root = And(pa.bool_(), before, condition.root)
         found = Condition(f"({found.sql}) AND ({condition.sql})", root)
     return found

@@ -5,6 +5,7 @@ Plans and expressions are in the JVM, and py4j shows them as they are there. Spa
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from inspect import signature
 from typing import Any
@@ -61,6 +62,16 @@ def quoted(name: str) -> str:
     '`a.b`'
     """
     return "`" + name.replace("`", "``") + "`"
+
+
+def first_name(path: str) -> str:
+    """The column that a path begins with, written as in SQL.
+
+    >>> first_name("window.end"), first_name("`a.b`.c"), first_name("k")
+    ('window', 'a.b', 'k')
+    """
+    found = re.match(r"`((?:[^`]|``)*)`", path)
+    return found[1].replace("``", "`") if found else path.partition(".")[0]
 
 
 def items(seq: Any) -> list[Any]:

@@ -39,6 +39,7 @@ from skewless.spark.executor import SparkExecutor, taken_in, told
 from skewless.spark.file_streams import FileStream, file_stream
 from skewless.spark.interpreter import check_workers
 from skewless.spark.json_streams import JsonStream, json_stream, letter_paths
+from skewless.spark.plans import first_name, quoted
 from skewless.spark.pushdown import pushed_down
 from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import (
@@ -145,7 +146,10 @@ class Result(ABC):
         """A column, for conditions and expressions: ``result.where(result["price"] > 5)``."""
         known = {name.lower() for name in self.columns}
         name = column.lower() if isinstance(column, str) else ""
-        if not {name, name.partition(".")[0]} & known:
+        is_path = first_name(name) in known
+        if name in known and ("`" in name or not is_path):
+            return F.col(quoted(column))
+        if not is_path:
             raise ColumnError("[…]", column, f"a column of the result: {', '.join(self.columns)}")
         return F.col(column)
 

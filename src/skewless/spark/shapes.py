@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
 from skewless.expressions import Condition, Expression, Shape
+from skewless.expressions.logic import all_of
 from skewless.expressions.tree import Column
 from skewless.spark.catalyst import Untranslatable
 from skewless.spark.catalyst.nodes import Node
@@ -20,6 +21,7 @@ from skewless.spark.plans import (
     arrow_schema,
     chain_of,
     class_of,
+    conjuncts,
     depends_on_now,
     id_of,
     items,
@@ -74,9 +76,12 @@ def _shape(session: SparkSession, node: Any) -> Shape:
     ids = [id_of(attribute) for attribute in items(below.output())]
     translator = Translator(session, columns, ids)
     if class_of(node) == "Filter":
-        condition = node.condition()
-        root = translator.translate(Node.of(condition))
-        return Shape.keeping(_arrow(columns), Condition(str(condition.sql()), root))
+        # One part after the other: Spark asks no further where one of them is null.
+        parts = [
+            Condition(str(part.sql()), translator.translate(Node.of(part)))
+            for part in conjuncts(node.condition())
+        ]
+        return Shape.keeping(_arrow(columns), all_of(parts))
     if class_of(node) != "Project":
         raise Untranslatable(f"{class_of(node)} is more than a projection or a filter")
     schema = _arrow(_fields(node))

@@ -70,9 +70,10 @@ def _traced(field: StructField, path: str, times: EventTimes) -> StructField:
 
 
 def _traced_type(kind: DataType, path: str, times: EventTimes) -> DataType:
-    if not any(column.startswith(f"{path}.") for column in times.columns):
+    # A column may also be called "event.time", beside one called "event".
+    is_above = any(column.startswith(f"{path}.") for column in times.columns)
+    if not (is_above and isinstance(kind, StructType)):
         return kind
-    assert isinstance(kind, StructType)
     return StructType([_traced(f, f"{path}.{f.name}", times) for f in kind.fields])
 
 
