@@ -15,6 +15,8 @@ from skewless.errors import DataError
 from skewless.files.reading import FileFormat
 from tests.files.comparing import arrow_schema, assert_same, of_format, read_here, rows_of
 from tests.files.making import DDL, NESTED, ddl, nested, table
+from tests.spark.support import settings_of
+from tests.versions import READS_SPLIT_STREAMS_IN_VECTORS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,7 +44,9 @@ def test_files_of_arrow(spark: SparkSession, tmp_path: Path) -> None:
     ]
     for seed, way in enumerate(ways):
         pq.write_table(everything(60, seed), tmp_path / f"{seed}.parquet", row_group_size=13, **way)
-    found = assert_same(spark, "parquet", tmp_path, ddl(ALL))
+    in_vectors = str(READS_SPLIT_STREAMS_IN_VECTORS).lower()
+    with settings_of(spark, {"spark.sql.parquet.enableVectorizedReader": in_vectors}):
+        found = assert_same(spark, "parquet", tmp_path, ddl(ALL))
     assert len(found) == 300
 
 

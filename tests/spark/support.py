@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -270,3 +271,16 @@ def assert_same(actual: Rows, expected: Rows) -> None:
         f"{missing.total()} of {expected.total()} rows are missing, such as "
         f"{list(missing.items())[:3]}; {extra.total()} too many, such as {list(extra.items())[:3]}"
     )
+
+
+@contextmanager
+def settings_of(spark: SparkSession, settings: Mapping[str, str]) -> Iterator[None]:
+    """Settings of the session, for a while."""
+    before = {name: spark.conf.get(name, None) for name in settings}
+    try:
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield
+    finally:
+        for name, value in before.items():
+            spark.conf.unset(name) if value is None else spark.conf.set(name, value)

@@ -254,7 +254,7 @@ def test_what_cannot_be_translated_is_refused(
         ("n + 1", "is not a boolean"),
         ("n =", "PARSE_SYNTAX_ERROR"),
         ("sum(n) > 1", "INVALID_WHERE_CONDITION"),
-        (5, "should be Column or str"),
+        (5, "Column or str"),
     ],
 )
 def test_what_spark_refuses_is_a_bad_argument(

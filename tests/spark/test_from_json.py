@@ -31,6 +31,7 @@ from tests.spark.support import (
     multiset,
     read_parquet,
     run,
+    settings_of,
 )
 
 FIELDS = {"left": "k long, at timestamp, a long", "right": "k long, seen timestamp, b long"}
@@ -403,7 +404,9 @@ def test_dead_letters_are_what_spark_calls_corrupt(spark: SparkSession, tmp_path
     found = letters_in(spark, folder)
     assert found.columns == ["value", "offset", "reason", "batch"]
     assert [row[0] for row in found.select("reason").distinct().collect()] == [NO_JSON]
-    by_value = [multiset(df.select("value", "offset").collect()) for df in (found, bad)]
+    # Else Spark 4.1 parses no field that is not asked for, and calls less corrupt.
+    with settings_of(spark, {"spark.sql.optimizer.enableJsonExpressionOptimization": "false"}):
+        by_value = [multiset(df.select("value", "offset").collect()) for df in (found, bad)]
     assert_same(*by_value)
     assert {row[0] for row in found.select("batch").distinct().collect()} == {0, 1}
     counted = sum(report.dropped.get("dead letters", 0) for report in reports(tmp_path))
