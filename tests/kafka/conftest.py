@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.kafka.broker import Broker
+    from tests.kafka.city import City
 
 
 @pytest.fixture(scope="session")
@@ -27,11 +28,20 @@ def topic(kafka_broker: Broker) -> str:
     return kafka_broker.create(f"out-{uuid.uuid4().hex[:8]}", 3)
 
 
+@pytest.fixture
+def city(kafka_broker: Broker) -> Iterator[City]:
+    from tests.kafka.city import City
+
+    city = City(kafka_broker)
+    yield city
+    city.remove()
+
+
 @pytest.fixture(scope="session")
 def kafka_spark(spark: SparkSession) -> SparkSession:
-    """The session of all tests, with Spark's Kafka connector."""
-    from tests.kafka.jars import connector_jars
+    """The session of all tests, with what Spark needs for Kafka and Avro."""
+    from tests.kafka.jars import avro_jars, connector_jars
 
-    for jar in connector_jars():
+    for jar in connector_jars() + avro_jars():
         spark.sql(f"ADD JAR '{jar}'")
     return spark

@@ -18,6 +18,7 @@ BROKER = "org.apache.kafka:kafka_2.13:4.1.0"
 # pyspark 4.1 to 4.3.
 CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0"
 TOKENS = "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0"
+AVRO = "org.apache.spark:spark-avro_2.13:4.1.1"
 
 CACHE = Path.home() / ".ivy2.5.2" / "cache"
 SPARKS = Path(pyspark.__file__).parent / "jars"
@@ -35,7 +36,17 @@ def broker_jars() -> list[str]:
 @functools.cache
 def connector_jars() -> list[str]:
     """What `spark.jars` has to name, for `format("kafka")` to be known."""
-    found = _resolved([CONNECTOR], overriding=[TOKENS])
+    return _missing(_resolved([CONNECTOR], overriding=[TOKENS]))
+
+
+@functools.cache
+def avro_jars() -> list[str]:
+    """What `spark.jars` has to name, for `from_avro` and `to_avro` to be known."""
+    return _missing(_resolved([AVRO]))
+
+
+def _missing(found: list[str]) -> list[str]:
+    """Those that Spark does not bring along."""
     has = {_artifact(jar.name) for jar in SPARKS.glob("*.jar")}
     return [jar for jar in found if _artifact(Path(jar).name) not in has]
 
@@ -67,4 +78,4 @@ def _tag(kind: str, name: str, coordinates: str, more: str = "") -> str:
 
 
 if __name__ == "__main__":
-    print(",".join(connector_jars()))
+    print(",".join(connector_jars() + avro_jars()))

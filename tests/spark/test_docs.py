@@ -106,6 +106,8 @@ ELSEWHERE: dict[tuple[str, str], str] = {
     ("sinks.md", "JDBC"): "tests/tables/lake_cases.py",
     ("connect.md", "Spark Connect"): "tests/connect/test_connect.py",
     ("kafka.md", "From Kafka to Kafka"): "tests/kafka/test_queries.py",
+    ("avro.md", "From Kafka to Kafka"): "tests/kafka/test_avro.py",
+    ("avro.md", "With a schema registry"): "tests/kafka/test_avro.py",
     ("cluster.md", "On a cluster"): "tests/cluster",
 }
 
