@@ -9,8 +9,10 @@ local disks. Times are not: all hosts share the cores of this machine.
 
 Inputs are read from a disk that all hosts see, and results go nowhere, so that the bytes are those
 of the state and of Spark's own tasks. Bytes per host are to fall as 1/n within 20 %, and requests
-in all to grow at most linearly. How the figures go on to 1,000 hosts and 10 TB of state, and what
-breaks first, is told by `benchmarks.scale_out_model`.
+in all to grow at most linearly. One host shuffles to itself, over no link: so bytes are compared
+with two hosts', too, and with what must cross: what one host receives, which is Spark's own, and of
+the batch's share of a host the (n - 1)/n that other hosts have read. How the figures go on to 1,000
+hosts and 10 TB of state, and what breaks first, is told by `benchmarks.scale_out_model`.
 """
 
 from __future__ import annotations
@@ -41,7 +43,12 @@ PATIENCE_S = 600.0  # for one batch
 WINDOW_BATCHES = 4  # of ten seconds each: the state is kept for 31
 WRITING = ("PUT", "POST", "DELETE")
 BYTES, REQUESTS = "received per host times hosts, over one host's", "requests over one host's × n"
-TARGETS = {BYTES: Target(BYTES, "<=", 1.2), REQUESTS: Target(REQUESTS, "<=", 1.0)}
+OVER_TWO = "received per host times hosts, over two hosts'"
+CROSSING = "received per host, over what must cross"
+TARGETS = {name: Target(name, "<=", 1.2) for name in (BYTES, OVER_TWO, CROSSING)} | {
+    REQUESTS: Target(REQUESTS, "<=", 1.0)
+}
+SENDERS = ("store", "driver")  # to a worker; all others are other workers, and the master
 
 
 @dataclass(frozen=True)
@@ -49,6 +56,7 @@ class Sample:
     """All counters at one moment."""
 
     traffic: dict[str, Traffic]
+    senders: dict[str, dict[str, int]]
     requests: Requests
     cpu_s: dict[str, float]
     disk: dict[str, int]
@@ -58,6 +66,7 @@ class Sample:
         working = [*cluster.workers, cluster.host("driver")]
         return Sample(
             cluster.network.traffic(),
+            {host.name: cluster.network.received_from(host) for host in cluster.workers},
             cluster.requests(),
             {host.name: _cpu_s(host) for host in working},
             {host.name: cluster.disk_bytes(host) for host in cluster.workers},
@@ -98,6 +107,8 @@ def measure(hosts: int, rows: int, phases: Phases) -> Json:
     with Cluster.start(hosts) as cluster:
         inputs = cluster.folder / "inputs"
         feed.write(inputs, phases.end)
+        for host in cluster.workers:
+            cluster.network.tell_apart(host, [cluster.host(name) for name in SENDERS])
         checkpoint = cluster.uri("checkpoint")
         config = {"inputs": str(inputs), "checkpoint": checkpoint, "instances": hosts}
         with cluster.driver(PROGRAM, config) as driver:
@@ -148,6 +159,13 @@ def _figures(samples: Sequence[Sample], workers: Sequence[str]) -> Json:
     return {
         "received_per_host": statistics.mean(received),
         "received_most": max(received),
+        "received_from": {
+            sender: statistics.mean(
+                (last.senders[name][sender] - first.senders[name][sender]) / batches
+                for name in workers
+            )
+            for sender in (*SENDERS, "others")
+        },
         "sent_per_host": statistics.mean(passed[name].sent / batches for name in workers),
         "driver_received": passed["driver"].received / batches,
         "driver_sent": passed["driver"].sent / batches,
@@ -167,13 +185,17 @@ def _figures(samples: Sequence[Sample], workers: Sequence[str]) -> Json:
 
 def judge(runs: Sequence[Json]) -> None:
     """How each run compares with the first."""
-    base = runs[0]
+    base, two = runs[0], next((run for run in runs if run["hosts"] == 2), None)
     for run in runs:
-        more = run["hosts"] / base["hosts"]
-        run["ratios"] = {
-            BYTES: run["received_per_host"] * more / base["received_per_host"],
-            REQUESTS: run["requests"] / base["requests"] / more,
-        }
+        hosts, received = run["hosts"], run["received_per_host"]
+        more = hosts / base["hosts"]
+        run["ratios"] = {BYTES: received * more / base["received_per_host"]}
+        if two is not None and hosts > 1:
+            run["ratios"][OVER_TWO] = received * hosts / 2 / two["received_per_host"]
+        if base["hosts"] == 1:
+            must = base["received_per_host"] + (hosts - 1) / hosts**2 * run["batch_bytes"]
+            run["ratios"][CROSSING] = received / must
+        run["ratios"][REQUESTS] = run["requests"] / base["requests"] / more
         run["targets"] = [TARGETS[name].judge(ratio) for name, ratio in run["ratios"].items()]
 
 
@@ -183,7 +205,8 @@ def show(out: Console, runs: Sequence[Json], foretold: Json | None) -> None:
     )
     table.add_column("hosts", justify="right")
     for heading in (
-        "received KB", "most", "× n", "requests", "of state", "/ n", "processor s", "disk MB",
+        "received KB", "most", "of store", "of driver", "of hosts", "× n / 1's", "× n / 2's",
+        "/ must", "requests", "of state", "/ n", "processor s", "disk MB",
         "driver KB", "its s", "moves", "splits",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
@@ -191,7 +214,8 @@ def show(out: Console, runs: Sequence[Json], foretold: Json | None) -> None:
         table.add_row(
             str(run["hosts"]),
             *(count(run[name] / 1e3) for name in ("received_per_host", "received_most")),
-            times(run["ratios"][BYTES]),
+            *(count(run["received_from"][sender] / 1e3) for sender in (*SENDERS, "others")),
+            *(_told(run, name) for name in (BYTES, OVER_TWO, CROSSING)),
             *(count(run[name]) for name in ("requests", "requests_of_the_state")),
             times(run["ratios"][REQUESTS]),
             f"{run['cpu_per_host_s']:.2f}",
@@ -208,6 +232,10 @@ def show(out: Console, runs: Sequence[Json], foretold: Json | None) -> None:
             out.print(f"  {run['hosts']} hosts: {figure}: {value}  {verdict(target)}")
     if foretold is not None:
         show_foretold(out, foretold)
+
+
+def _told(run: Json, name: str) -> str:
+    return times(run["ratios"][name]) if name in run["ratios"] else ""
 
 
 def show_foretold(out: Console, foretold: Json) -> None:

@@ -87,6 +87,8 @@ def main(config: dict[str, Any]) -> None:
         reader = session.readStream.schema(columns).option("maxFilesPerTrigger", FILES)
         sides.append(reader.parquet(f"{config['inputs']}/{name}"))
     left, right = sides
+    moving = sk.Auto(window=1, patience=1, cooldown=1, floor_ms=0.0, noise=1.0)
+    balance = moving if config.get("balanced", True) else sk.Hash()
     joined = sk.join(
         left,
         right,
@@ -94,7 +96,7 @@ def main(config: dict[str, Any]) -> None:
         time=("l_at", "r_at"),
         within=WITHIN,
         late=LATE,
-        balance=sk.Auto(window=1, patience=1, cooldown=1, floor_ms=0.0, noise=1.0),
+        balance=balance,
         instances=config["instances"],
     )
     writer = joined.writeStream.format("noop").option("checkpointLocation", config["checkpoint"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -20,6 +21,7 @@ SWITCH = f"{PREFIX}switch"
 BRIDGE = "bridge"
 SUBNET = "10.213.77"
 PATIENCE_S = 10.0
+OTHERS = 9  # the class of what comes from nobody in particular
 
 
 class ClusterError(Exception):
@@ -27,9 +29,13 @@ class ClusterError(Exception):
 
 
 def ip(*words: str) -> str:
-    done = subprocess.run(["ip", *words], capture_output=True, text=True, check=False)
+    return _run("ip", *words)
+
+
+def _run(*words: str) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise ClusterError(f"`ip {' '.join(words)}` failed: {done.stderr.strip()}")
+        raise ClusterError(f"`{' '.join(words)}` failed: {done.stderr.strip()}")
     return done.stdout
 
 
@@ -68,6 +74,7 @@ class Network:
     """All hosts. What an earlier run left behind goes first."""
 
     hosts: dict[str, Host] = field(default_factory=dict)
+    senders: dict[str, list[str]] = field(default_factory=dict)  # that are told apart, by receiver
 
     def __enter__(self) -> Network:
         remove_leftovers()
@@ -99,6 +106,27 @@ class Network:
 
     def mend(self, host: Host) -> None:
         ip("-n", SWITCH, "link", "set", "dev", host.name, "master", BRIDGE)
+
+    def tell_apart(self, host: Host, senders: Sequence[Host]) -> None:
+        """Count from now on what comes to a host from some others, each in a class of its own."""
+        on = ("dev", host.name)
+        _run("tc", "-n", SWITCH, "qdisc", "add", *on, "root", "handle", "1:", "htb",
+             "default", str(OTHERS))  # fmt: skip
+        for number in (*range(1, len(senders) + 1), OTHERS):
+            _run("tc", "-n", SWITCH, "class", "add", *on, "parent", "1:",
+                 "classid", f"1:{number}", "htb", "rate", "10gbit")  # fmt: skip
+        for number, sender in enumerate(senders, 1):
+            _run("tc", "-n", SWITCH, "filter", "add", *on, "parent", "1:", "protocol", "ip",
+                 "u32", "match", "ip", "src", f"{sender.address}/32",
+                 "flowid", f"1:{number}")  # fmt: skip
+        self.senders[host.name] = [sender.name for sender in senders]
+
+    def received_from(self, host: Host) -> dict[str, int]:
+        """Bytes since they are told apart, by sender; `others` are all the rest."""
+        told = _run("tc", "-n", SWITCH, "-s", "class", "show", "dev", host.name)
+        found = re.findall(r"class htb 1:(\d+) .*\n Sent (\d+) bytes", told)
+        names = dict(enumerate(self.senders[host.name], 1))
+        return {names.get(int(number), "others"): int(count) for number, count in found}
 
     def traffic(self) -> dict[str, Traffic]:
         """Since the beginning, by host. What leaves the switch is what the host receives."""

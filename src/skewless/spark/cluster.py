@@ -6,8 +6,9 @@ from __future__ import annotations
 import time
 import weakref
 from contextlib import suppress
+from functools import lru_cache
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skewless.spark.interpreter import is_remote
@@ -39,12 +40,50 @@ def is_one_host(session: SparkSession) -> bool:
     return master == "local" or master.startswith("local[")
 
 
+HOME = "home"  # a column that brings a row to the task of an instance
+
+
+def murmur3(value: int) -> int:
+    """Spark's `hash` of an int that is not negative, which says what partition a row goes to."""
+    mask = 0xFFFFFFFF
+
+    def rotated(bits: int, by: int) -> int:
+        return (bits << by | bits >> (32 - by)) & mask
+
+    mixed = rotated(value * 0xCC9E2D51 & mask, 15) * 0x1B873593 & mask
+    found = (rotated(42 ^ mixed, 13) * 5 + 0xE6546B64 & mask) ^ 4
+    for by, factor in ((16, 0x85EBCA6B), (13, 0xC2B2AE35)):
+        found = (found ^ found >> by) * factor & mask
+    found ^= found >> 16
+    return found - (1 << 32) if found >> 31 else found
+
+
+@lru_cache(maxsize=8)
+def keys_of(count: int) -> tuple[int, ...]:
+    """For each of so many partitions, a value that Spark's hash brings there."""
+    found: dict[int, int] = {}
+    value = 0
+    while len(found) < count:
+        found.setdefault(murmur3(value) % count, value)
+        value += 1
+    return tuple(found[partition] for partition in range(count))
+
+
+def home_of(instance: Column, count: int) -> Column:
+    """What brings a row to an instance's partition."""
+    keys = F.split(F.lit(",".join(map(str, keys_of(count)))), ",")
+    return keys[instance].cast("int").alias(HOME)
+
+
 class Places:
     """Where instances work: each where it worked before, so that it finds there what it fetched.
 
     Spark runs a task where its cached input is. The input of an instance is its number, and numbers
     are cached. A lost executor is a cache miss: the instance then has another place. As executors
     come or go, all places are given out anew, or else new ones would have nothing to do.
+
+    They are partitioned by hash: a union with rows that are partitioned alike has as many tasks,
+    each where the number is. So rows that are exchanged arrive where they will be worked on.
     """
 
     def __init__(self) -> None:
@@ -59,7 +98,11 @@ class Places:
             self.forget()
             self._cores = cores
         if count not in self._numbers:
-            self._numbers[count] = session.range(0, count, 1, count).persist()
+            numbers = session.range(0, count, 1, count)
+            placed = numbers.select("id", home_of(F.col("id").cast("int"), count))
+            cached = placed.repartition(count, HOME).persist()
+            cached.count()  # adaptive plans know how they are partitioned once they have run
+            self._numbers[count] = cached
         return self._numbers[count]
 
     def forget(self) -> None:

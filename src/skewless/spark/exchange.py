@@ -96,7 +96,7 @@ def merge_function(task: MergeTask) -> ArrowFunction:
         def packets() -> Iterator[Packet]:
             for batch in batches:
                 told.append(batch.select([0]).filter(batch.column(0).is_valid()))
-                sent = batch.filter(batch.column(0).is_null()).select(PACKET_NAMES[1:])
+                sent = batch.filter(batch["data"].is_valid()).select(PACKET_NAMES[1:])
                 for i in range(sent.num_rows):
                     yield Packet(*(column[i].as_py() for column in sent.columns))
 

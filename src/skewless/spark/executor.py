@@ -32,7 +32,7 @@ from skewless.engine.reading import FileReading, Files, ReadTask, Stream
 from skewless.engine.report import InstanceReport
 from skewless.errors import CheckpointInUseError
 from skewless.files.splits import FileRef
-from skewless.spark.cluster import Places, parallelism
+from skewless.spark.cluster import HOME, Places, home_of, parallelism
 from skewless.spark.exchange import (
     JSON_SCHEMA,
     PACKET_SCHEMA,
@@ -96,8 +96,11 @@ def told(frame: DataFrame, *, packets: bool) -> DataFrame:
     return frame.select("json", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others))
 
 
-def exchanged(frame: DataFrame, homes: Homes, task: MergeTask) -> DataFrame:
-    """Packets brought to where they belong, and what was made of them."""
+def exchanged(
+    frame: DataFrame, homes: Homes, task: MergeTask, numbers: DataFrame | None = None
+) -> DataFrame:
+    """Packets brought to where they belong, and what was made of them. With the `numbers` of the
+    instances they are put together where these work."""
     if not homes.of or "data" not in frame.columns:
         return frame
     place = F.lit(0)
@@ -105,7 +108,13 @@ def exchanged(frame: DataFrame, homes: Homes, task: MergeTask) -> DataFrame:
         listed = F.split(F.lit(",".join(map(str, instance_of))), ",")
         home = listed[F.col("bucket")].cast("int") + F.expr(f"deal * {count} div {DEALS}")
         place = F.when(F.col("operator") == operator, home % count).otherwise(place)
-    placed = frame.repartitionById(homes.most, place.cast("int"))
+    if numbers is None or HOME not in numbers.columns:
+        placed = frame.repartitionById(homes.most, place.cast("int"))
+    else:
+        home = home_of(place.cast("int"), homes.most)
+        sent = frame.select(*PACKET_SCHEMA.names, home).repartition(homes.most, HOME)
+        nothing = (F.lit(None).cast(f.dataType).alias(f.name) for f in PACKET_SCHEMA)
+        placed = numbers.select(*nothing, HOME).union(sent)  # the first says where tasks run
     return placed.mapInArrow(merge_function(task), JSON_SCHEMA)
 
 
@@ -130,7 +139,7 @@ class SparkExecutor(Executor[DataFrame]):
         return parallelism(self.session)
 
     def arrivals(self) -> list[Arrival]:
-        told = _collected(exchanged(self.arrived, self.homes, self.merging))
+        told = _collected(self._exchanged(self.arrived))
         files: dict[Stream, list[FileRef]] = {}
         for one in told:
             if "path" in one:
@@ -141,7 +150,11 @@ class SparkExecutor(Executor[DataFrame]):
 
     def replay(self) -> None:
         """Files need not be read for that."""
-        _collected(exchanged(self.arrived, self.homes, self.merging))
+        _collected(self._exchanged(self.arrived))
+
+    def _exchanged(self, frame: DataFrame) -> DataFrame:
+        numbers = self._numbers(self.homes.most) if self.homes.of else None
+        return exchanged(frame, self.homes, self.merging, numbers)
 
     def _read(self, files: Files) -> list[Arrival]:
         """Have files read, and their rows taken in."""
@@ -155,7 +168,7 @@ class SparkExecutor(Executor[DataFrame]):
         numbers = self.session.range(0, len(task.shares), 1, len(task.shares))
         schema = PACKET_SCHEMA if packets else JSON_SCHEMA
         frame = numbers.mapInArrow(read_function(task, packets=packets), schema)
-        frame = exchanged(frame, self.homes, self.merging)
+        frame = self._exchanged(frame)
         return [Arrival.from_json(found) for found in _collected(frame)]
 
     def _arrivals_of(self, task: ReadTask) -> list[Arrival]:
@@ -200,7 +213,7 @@ class SparkExecutor(Executor[DataFrame]):
             function = pass_on_function(task, ingest, taking)
             frame = self._per_instance(task, function, PACKET_SCHEMA if packets else JSON_SCHEMA)
         if packets:
-            frame = exchanged(frame, self.homes, self.merging)
+            frame = self._exchanged(frame)
         return [Arrival.from_json(found) for found in _collected(frame)]
 
     def drain(self, rows: DataFrame) -> None:
@@ -210,12 +223,12 @@ class SparkExecutor(Executor[DataFrame]):
         self, task: StepTask, function: ArrowFunction, schema: StructType
     ) -> DataFrame:
         """One task per instance, which gets the instance's number."""
-        count = task.step.instances
+        return self._numbers(task.step.instances).mapInArrow(function, schema)
+
+    def _numbers(self, count: int) -> DataFrame:
         if self.places is None:
-            numbers = self.session.range(0, count, 1, count)
-        else:
-            numbers = self.places.numbers(self.session, count, self.cores())
-        return numbers.mapInArrow(function, schema)
+            return self.session.range(0, count, 1, count)
+        return self.places.numbers(self.session, count, self.cores())
 
 
 def _is_small(task: StepTask) -> bool:
