@@ -172,17 +172,45 @@ def formed(
     spec: SimilaritySpec, parts: Sequence[Points]
 ) -> tuple[Former, np.ndarray, np.ndarray, set]:
     """Rows that came in parts: the homes of all, their distances from these, and all copies."""
-    former = Former(spec, 3, NO_IDS, take(parts[0], np.empty(0, np.int64)), 0)
-    ids, from_center, copies, begin = [], [], set(), 0
+    former = nothing_formed(spec, 3, parts[0])
+    ids, from_center, copies, before = NO_IDS, [], set(), take(parts[0], np.empty(0, np.int64))
     for part in parts:
+        former = next_batch(spec, 3, former)
         home = former.take_in(part)
-        ids.append(home.ids)
         from_center.append(home.from_center)
-        found = list(zip((home.rows + begin).tolist(), home.copies.tolist(), strict=True))
+        found = list(zip((home.rows + len(ids)).tolist(), home.copies.tolist(), strict=True))
+        found += owed(former, ids, before)
         assert len(found) == len(set(found))
+        assert not copies & set(found), "nothing is copied twice"
         copies |= set(found)
-        begin += len(part)
-    return former, np.concatenate(ids), np.concatenate(from_center), copies
+        ids, before = np.concatenate([ids, home.ids]), concat([before, part])
+    return former, ids, np.concatenate(from_center), copies
+
+
+def nothing_formed(spec: SimilaritySpec, partition: int, points: Points) -> Former:
+    nobody = take(points, np.empty(0, np.int64))
+    return Former(spec, partition, NO_IDS, nobody, np.empty(0), 0)
+
+
+def next_batch(spec: SimilaritySpec, partition: int, former: Former) -> Former:
+    """The same worksets, as the next batch finds them."""
+    state = former.ids, former.centers, former.reach, former.made
+    return Former(spec, partition, *state)
+
+
+def owed(former: Former, ids: np.ndarray, points: Points) -> list[tuple[int, int]]:
+    """Rows that were at home before, and the worksets that owe copies of them."""
+    targets, homes = former.between()
+    pairs = [
+        (row, number)
+        for number, home in zip(targets.tolist(), homes.tolist(), strict=True)
+        for row in np.flatnonzero(ids == former.ids[home]).tolist()
+    ]
+    if not pairs:
+        return []
+    rows, numbers = np.array(pairs).T
+    owes = former.owes(numbers, take(points, rows))
+    return [(row, int(former.ids[n])) for (row, n), yes in zip(pairs, owes, strict=True) if yes]
 
 
 @st.composite
@@ -215,10 +243,12 @@ def test_definitions_8_to_10(drawn: tuple[SimilaritySpec, list[Points]]) -> None
         assert set(close.tolist()) <= {int(homes[row])}, "within t/2 of a center: its inner set"
         for number in range(len(former)):
             is_copy = (row, int(former.ids[number])) in copies
+            bound = t + from_center[homes == number].max()
+            assert bound == t + former.reach[number] <= 2 * t
             if is_copy:
-                assert number < homes[row] and apart[row, number] <= 2 * t + slack
+                assert number < homes[row] and apart[row, number] <= bound + slack
             elif number < homes[row]:
-                assert apart[row, number] > 2 * t
+                assert apart[row, number] > bound
 
 
 @examples(300)
@@ -241,17 +271,17 @@ def test_every_pair_of_a_partition_meets_in_one_workset(
 def test_rows_of_the_outer_partition_meet_all_in_reach(
     drawn: tuple[SimilaritySpec, list[Points]], data: st.DataObject
 ) -> None:
-    """Some come before the last worksets are made, which get their copies then."""
+    """Some come before the last worksets are made, or reach as far as they do in the end: these get
+    their copies then."""
     spec, parts = drawn
     points = concat(parts)
     outer = take(points, np.array(data.draw(st.lists(st.integers(0, len(points) - 1), min_size=1))))
-    former = Former(spec, 0, NO_IDS, take(points, np.empty(0, np.int64)), 0)
+    former = nothing_formed(spec, 0, points)
     homes, copies = [], Counter[tuple[int, int]]()
     for number, part in enumerate(parts):
-        known = len(former)
+        former = next_batch(spec, 0, former)
         homes += former.take_in(part).ids.tolist()
-        # What came before is copied to what is new; what comes now, to all.
-        rows, ids = former.copies(outer, begin=known if number else 0)
+        rows, ids = former.owed(outer) if number else former.copies(outer)
         copies.update(zip(rows.tolist(), ids.tolist(), strict=True))
     assert max(copies.values(), default=1) == 1, "nowhere twice"
     for y, x in np.argwhere(between(spec, outer, points) <= spec.threshold).tolist():
@@ -259,9 +289,9 @@ def test_rows_of_the_outer_partition_meet_all_in_reach(
 
 
 def test_worksets_by_hand() -> None:
-    """A threshold of 2: 0 and 5 are centers; 1 is in the inner set of 0, 1.5 an outlier of it; 3.2
-    is an outlier of 5, within 4 of 0, and so copied there; 9.5 makes a workset, and is not within 4
-    of 5."""
+    """A threshold of 2: 0 and 5 are centers; 1 is in the inner set of 0, 1.5 an outlier of it, so
+    that the workset reaches 1.5 far; 3.2 is an outlier of 5, within 3.5 of 0, and so copied there;
+    9.5 makes a workset, and is not within 3.8 of 5."""
     spec = spec_of(question("euclidean", 2.0))
     values = [0.0, 5.0, 1.0, 1.5, 3.2, 9.5]
     former, ids, from_center, copies = formed(spec, [np.array(values)[:, None]])
@@ -271,11 +301,29 @@ def test_worksets_by_hand() -> None:
     assert copies == {(4, first + 1)}
     assert former.made == 3
     assert former.distances == 6 * 3
-    outer, where = former.copies(np.array([[7.0]]))
-    assert (outer.tolist(), (where - np.uint64(first)).tolist()) == ([0, 0], [2, 3])
+    assert former.reach.tolist() == pytest.approx([1.5, 1.8, 0])
+    outer, where = former.copies(np.array([[7.0], [7.6]]))
+    assert (outer.tolist(), (where - np.uint64(first)).tolist()) == ([0, 1, 1], [2, 2, 3])
     # The worksets of another batch go on counting, whatever has been forgotten.
-    later = Former(spec, 3, former.ids[2:], former.centers[2:], former.made)
+    later = Former(spec, 3, former.ids[2:], former.centers[2:], former.reach[2:], former.made)
     assert later.take_in(np.array([[0.0]])).ids.tolist() == [first + 4]
+
+
+def test_a_workset_that_reaches_further_gets_the_copies_that_it_owes() -> None:
+    """A threshold of 2: 3.4 is at home around 5 and not within 2 of the rows around 0, until 1.6
+    comes; so it is copied then, and only then. 3.9 is never within 2 of any."""
+    spec = spec_of(question("euclidean", 2.0))
+    parts = [np.array(part)[:, None] for part in ([0.0, 5.0, 3.4, 3.9], [1.6], [1.2, -1.6])]
+    former, _, _, copies = formed(spec, parts[:1])
+    assert not copies
+    _, ids, _, copies = formed(spec, parts[:2])
+    assert copies == {(2, int(ids[0]))}
+    _, _, _, after = formed(spec, parts)
+    assert after == copies
+    later = next_batch(spec, 3, former)
+    later.take_in(parts[1])
+    outer, where = later.owed(np.array([[3.5], [3.7], [1.0]]))
+    assert (outer.tolist(), where.tolist()) == ([0], [int(ids[0])]), "1 was copied when it came"
 
 
 # Owners ----------------------------------------------------------------------------------------

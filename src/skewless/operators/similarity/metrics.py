@@ -51,6 +51,7 @@ class Metric(ABC):
     columns_described: ClassVar[str] = "an array of numbers, or numeric columns"
     has_dimension: ClassVar[bool] = True  # all values must have the same number of elements
     price: ClassVar[float] = 1.0  # of a distance, in comparisons of short vectors
+    error: ClassVar[float] = 0.0  # how far distances of pairs may be off, beyond the last digits
 
     def fits(self, types: list[pa.DataType]) -> bool:
         """Whether it works on columns of these types."""
@@ -266,6 +267,7 @@ class Haversine(VectorMetric):
     """The distance of two places on the globe in metres, by latitude and longitude in degrees."""
 
     name: str = "haversine"
+    error: ClassVar[float] = 0.5  # metres: near the antipode half of the digits are lost
     columns_described: ClassVar[str] = (
         "latitude and longitude in degrees: two columns, or one array"
     )
@@ -295,7 +297,7 @@ class Haversine(VectorMetric):
         return places
 
     def cross_error(self, a: Points, b: Points) -> float:
-        return 0.5  # metres: near the antipode half of the digits are lost
+        return self.error
 
     def unfit(self, points: Points) -> Flags | None:
         places = matrix(points)

@@ -2,19 +2,20 @@
 
 One instance sees all new rows of a partition, so no two make worksets that overlap. Rows of the
 outer partition stay in the state as they are, too: a workset that is made later gets its copies of
-those that are within its reach.
+those that are within its reach, and one that reaches further than before those that are now.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from skewless.arrays.columns import Columns, gathered, pieces_of
+from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.types import Floats, Ints, UInts
 from skewless.engine.instance import Instance
 from skewless.engine.report import InstanceLoad
@@ -40,14 +41,16 @@ from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 
 NOBODY = np.empty(0, np.uint64)
+SIDES_OF: tuple[Literal["left", "right"], ...] = ("left", "right")  # of equal values
+PAIRS_AT_ONCE = 1 << 15  # their vectors may be long
 
 
 @dataclass(frozen=True)
 class FormWork:
     """The worksets of every instance's partitions. `new` are new rows by partition, `kept` those of
-    outer partitions from earlier batches. `made` is how many worksets each partition has ever had.
-    Old rows before `keep_after_us` of their side of the state meet nobody any more; worksets are
-    forgotten by `keep_sets_after_us`, as the spec has it."""
+    outer partitions, and those at home in worksets, from earlier batches. `made` is how many
+    worksets each partition has ever had. Old rows before `keep_after_us` of their side of the state
+    meet nobody any more; worksets are forgotten by `keep_sets_after_us`, as the spec has it."""
 
     spec: SimilaritySpec
     new: tuple[SegmentInfo, ...]
@@ -75,9 +78,11 @@ class Found(NamedTuple):
 
     def copied(self, some: Ints, ids: UInts, from_center: Floats | None = None) -> Iterator[Rows]:
         """Some of these rows, as rows of worksets; each may be in several."""
-        taken = self.taken[some]
-        for piece in pieces_of((self.rows.columns, taken)):
-            columns = self.rows.columns.take(taken[piece])
+        taken, stored = self.taken[some], self.rows.columns
+        if role_of(self.segment.side) == HOME:
+            stored = Columns(stored[:-1])  # a copy does not tell how far its home's center is
+        for piece in pieces_of((stored, taken)):
+            columns = stored.take(taken[piece])
             if from_center is not None:
                 columns = Columns([*columns, pa.array(from_center[piece])])
             yield Rows(ids[piece], self.rows.times[taken[piece]], columns)
@@ -135,19 +140,32 @@ class InstanceForming:
             if points is None:
                 return None, made
             known = Worksets.around(NOBODY, take(points, np.empty(0, np.int64)))
-        former = Former(self._spec, partition, known.ids, known.centers, made)
-        last_us, radius = known.last_us, known.radius
+        former = Former(self._spec, partition, known.ids, known.centers, known.radius, made)
+        last_us = known.last_us
         if points is not None:
             home = former.take_in(points)
             self._store_home(inner, home)
-            last_us, radius = _with_members(former, known, inner, home)
-        self._store_outer(former, self._found(partition, OUTER), begin=0)
-        if len(former) > len(known):
-            kept = self._found(partition, OUTER, old=True)
-            self._store_outer(former, kept, begin=len(known))
+            last_us = _latest(former, known, inner, home)
+            self._store_owed(former, partition)
+        for found in self._found(partition, OUTER):
+            self._store_copies(found, *former.copies(found.points))
         self._distances += former.distances
         is_open = np.ones(len(former), np.bool_)
-        return Worksets(former.ids, former.centers, last_us, radius, is_open), former.made
+        return Worksets(former.ids, former.centers, last_us, former.reach, is_open), former.made
+
+    def _store_owed(self, former: Former, partition: int) -> None:
+        """Copies of rows that came before, in worksets that are new or reach further now."""
+        for found in self._found(partition, OUTER, old=True) if former.has_grown else ():
+            self._store_copies(found, *former.owed(found.points))
+        targets, homes = former.between()
+        for segment in in_role(self._work.kept, HOME) if len(targets) else ():
+            rows = self._instance.rows(segment)
+            first, last = (np.searchsorted(rows.hashes, former.ids[homes], s) for s in SIDES_OF)
+            for pairs, partners in pairs_in_ranges(first, last, PAIRS_AT_ONCE):
+                counts = rows.times[partners] >= self._floor_us(segment, old=True)
+                numbers, found = targets[pairs[counts]], self._at(segment, rows, partners[counts])
+                owed = np.flatnonzero(former.owes(numbers, found.points))
+                self._store_copies(found, owed, former.ids[numbers[owed]])
 
     def _found(self, partition: int, role: str, *, old: bool = False) -> list[Found]:
         """The rows of a partition that came in time. Old ones must still be able to meet a row to
@@ -155,19 +173,24 @@ class InstanceForming:
         found = []
         identity = ids_of(np.array([partition]))[0]
         for segment in in_role(self._work.kept if old else self._work.new, role):
-            rows, floor_us = self._instance.rows(segment), segment.floor_us
-            if old:
-                floor_us = max(floor_us, self._work.keep_after_us[segment.side])
-            begin, end = (int(np.searchsorted(rows.hashes, identity, s)) for s in ("left", "right"))
+            rows, floor_us = self._instance.rows(segment), self._floor_us(segment, old=old)
+            begin, end = (int(np.searchsorted(rows.hashes, identity, s)) for s in SIDES_OF)
             counts = rows.times[begin:end] >= floor_us
             if role == INNER:
                 self._instance.note_late(rows.times[begin:end], floor_us)
             taken = begin + np.flatnonzero(counts)
             if len(taken):
-                vector = self._spec.side(input_of(segment)).vector
-                columns = [rows.columns[i].take(pa.array(taken)) for i in vector]
-                found.append(Found(segment, rows, taken, self._spec.metric.points(columns)))
+                found.append(self._at(segment, rows, taken))
         return found
+
+    def _floor_us(self, segment: SegmentInfo, *, old: bool) -> int:
+        floor_us = segment.floor_us
+        return max(floor_us, self._work.keep_after_us[segment.side]) if old else floor_us
+
+    def _at(self, segment: SegmentInfo, rows: Rows, taken: Ints) -> Found:
+        vector = self._spec.side(input_of(segment)).vector
+        columns = [rows.columns[i].take(pa.array(taken)) for i in vector]
+        return Found(segment, rows, taken, self._spec.metric.points(columns))
 
     def _store_home(self, inner: list[Found], home: AtHome) -> None:
         """Rows of the inner partition: at home, and as copies in other worksets."""
@@ -178,14 +201,11 @@ class InstanceForming:
             every = np.arange(len(found.taken))
             self._add(side, HOME, found.copied(every, home.ids[mine], home.from_center[mine]))
             copied = (home.rows >= begin) & (home.rows < end)
-            self._add(side, COPY, found.copied(home.rows[copied] - begin, home.copies[copied]))
+            self._store_copies(found, home.rows[copied] - begin, home.copies[copied])
             begin = end
 
-    def _store_outer(self, former: Former, outer: list[Found], begin: int) -> None:
-        """Rows of the outer partition, as copies in worksets."""
-        for found in outer:
-            copies = former.copies(found.points, begin)
-            self._add(input_of(found.segment), COPY, found.copied(*copies))
+    def _store_copies(self, found: Found, some: Ints, ids: UInts) -> None:
+        self._add(input_of(found.segment), COPY, found.copied(some, ids))
 
     def _add(self, side: str, role: str, parts: Iterator[Rows]) -> None:
         found = [rows for rows in parts if len(rows)]
@@ -193,15 +213,10 @@ class InstanceForming:
             self._parts.setdefault(named(side, role), []).extend(found)
 
 
-def _with_members(
-    former: Former, known: Worksets, inner: list[Found], home: AtHome
-) -> tuple[Ints, Floats]:
-    """The latest time, and the furthest distance, of the rows at home in each workset."""
+def _latest(former: Former, known: Worksets, inner: list[Found], home: AtHome) -> Ints:
+    """The latest time of the rows at home in each workset."""
     new = len(former) - len(known)
     last_us = np.concatenate([known.last_us, np.full(new, NEVER_US)])
-    radius = np.concatenate([known.radius, np.zeros(new)])
-    numbers = np.searchsorted(former.ids, home.ids)
     times = np.concatenate([found.rows.times[found.taken] for found in inner])
-    np.maximum.at(last_us, numbers, times)
-    np.maximum.at(radius, numbers, home.from_center)
-    return last_us, radius
+    np.maximum.at(last_us, np.searchsorted(former.ids, home.ids), times)
+    return last_us

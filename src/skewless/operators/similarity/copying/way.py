@@ -16,6 +16,7 @@ from skewless.operators.similarity.copying.form import FormWork
 from skewless.operators.similarity.copying.join import OwnedWork
 from skewless.operators.similarity.copying.partitioning import PartitionWork, StoreByPartition
 from skewless.operators.similarity.copying.roles import (
+    HOME,
     IN_PARTITIONS,
     IN_WORKSETS,
     INNER,
@@ -130,7 +131,7 @@ class RunningCopies(Running):
         new = self._new(batch, INNER, OUTER)
         if not new or not self._strategy.forms_worksets:
             return self._join(batch)
-        kept = self._old(batch, OUTER)
+        kept = self._old(batch, OUTER, HOME)
         work = FormWork(
             self._spec,
             new,

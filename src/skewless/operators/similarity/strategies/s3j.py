@@ -52,7 +52,7 @@ class S3J(CopyingStrategy):
     @property
     def workset_rule(self) -> str:
         space = "one per instance" if self.partitions is None else f"{self.partitions}"
-        return f"formed in partitions of the space ({space}), rows copied"
+        return f"formed in partitions of the space ({space}), rows copied in reach"
 
     def partitions_for(self, instances: int) -> int:
         return instances if self.partitions is None else self.partitions
