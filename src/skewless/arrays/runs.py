@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,8 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from skewless.arrays.columns import Columns, gathered, pieces_of
-from skewless.arrays.merging import pairs_in_ranges
+from skewless.arrays.columns import Columns, gathered
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Ints, UInts, frozen
 
@@ -75,17 +74,6 @@ def part_of_ranges(first: Ints, last: Ints, part: Ints, parts: Ints) -> tuple[In
     count = last - first
     begin, end = first + count * part // parts, first + count * (part + 1) // parts
     return begin, end, int((end - begin).sum())
-
-
-def bounded_pairs(
-    prober: Run, run: Run, ranges: tuple[Ints, Ints], most: int, asking: Ints | None = None
-) -> Iterator[tuple[Ints, Ints]]:
-    """Pairs of a probing row and one in its range of a run, some at a time: at most so many, and
-    as few as their columns can be taken of. `asking` are the rows that probe; None: all."""
-    for asked, partners in pairs_in_ranges(*ranges, most):
-        probes = asked if asking is None else asking[asked]
-        for piece in pieces_of((prober, probes), (run, partners)):
-            yield probes[piece], partners[piece]
 
 
 def bounds(hashes: UInts, hash_min: int, hash_max: int) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from skewless.arrays.columns import pieces_of
 from skewless.arrays.keys import keys_equal
 from skewless.arrays.merging import pairs_in_ranges
 from skewless.arrays.nearest import nearest_ranges
+from skewless.arrays.pairs import PairsAt
 from skewless.arrays.ranking import greatest
 from skewless.arrays.runs import Run
 from skewless.arrays.sorting import sort_order
@@ -71,10 +72,10 @@ class Partners:
         compare, found = Comparison(self.spec), [EMPTY]
         for number, run in enumerate(self.others):
             asking, partners = chosen.of_run(number)
-            for piece in pieces_of((rows, asking), (run, partners)):
-                same = compare.matching("left", rows, asking[piece], run, partners[piece])
+            for pairs in PairsAt(rows, asking, run, partners).pieces():
+                same = compare.matching("left", pairs)
                 if same is not None:
-                    found.append(asking[piece][~same])
+                    found.append(pairs.probes[~same])
         return np.concatenate(found)
 
     def _choose_again(self, rows: Run, hashes: UInts, chosen: Chosen) -> None:

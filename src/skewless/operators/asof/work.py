@@ -14,7 +14,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
-from skewless.arrays.columns import pieces_of
+from skewless.arrays.pairs import PairsAt
 from skewless.arrays.runs import Run
 from skewless.arrays.types import SIDES, Flags
 from skewless.engine.instance import Instance
@@ -73,9 +73,7 @@ class InstanceAsof(InstanceJoin):
         for number, run in enumerate(partners.others):
             asking, found = chosen.of_run(number)
             if len(asking):
-                self._tally.matches += len(asking)
-                for piece in pieces_of((rows, asking), (run, found)):
-                    yield self._emit(rows, asking[piece], run, found[piece])
+                yield from self._emit_all("left", [PairsAt(rows, asking, run, found)])
         if "left" in self._asof.how.unmatched:
             yield from self._emit_alone("left", iter([rows.keep(chosen.run == NONE)]))
 

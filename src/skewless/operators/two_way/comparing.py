@@ -3,6 +3,7 @@ further condition."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,33 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import keys
-from skewless.arrays.runs import Run
-from skewless.arrays.types import Flags, Ints, Side
+from skewless.arrays.pairs import Pairs, PairsAt
+from skewless.arrays.types import Flags, Side
 from skewless.operators.pair import JoinSpec
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Candidate pairs: rows of two runs, by their positions."""
-
-    left: Run
-    left_rows: Ints
-    right: Run
-    right_rows: Ints
-
-    def __len__(self) -> int:
-        return len(self.left_rows)
-
-    def keep(self, flags: Flags) -> _Pairs:
-        if flags.all():
-            return self
-        return _Pairs(self.left, self.left_rows[flags], self.right, self.right_rows[flags])
-
-    def column(self, side: Side, index: int) -> pa.Array:
-        """A column of one side, for every pair."""
-        if side == "left":
-            return self.left.column(index, self.left_rows)
-        return self.right.column(index, self.right_rows)
 
 
 @dataclass(frozen=True)
@@ -54,38 +31,40 @@ class Comparison:
     def _same_hash_is_same_key(self) -> bool:
         return keys.is_exact(self.spec.left)
 
-    def matching(
-        self, side: Side, prober: Run, probes: Ints, run: Run, partners: Ints
-    ) -> Flags | None:
-        """Which candidate pairs match; None: all, for certain."""
+    def matching(self, side: Side, pairs: Pairs) -> Flags | None:
+        """Which candidate pairs match, of rows of `side` that probe; None: all, for certain."""
         if self.exact:
             return None
-        if side == "left":
-            pairs = _Pairs(prober, probes, run, partners)
-        else:
-            pairs = _Pairs(run, partners, prober, probes)
-        same = None if self._same_hash_is_same_key else self._same_keys(pairs)
+        same = None if self._same_hash_is_same_key else self._same_keys(side, pairs)
         if self.spec.on_pairs is None:
             return same
         # Asked only of pairs with equal keys: it may fail on others, as on a division by zero.
-        alike = pairs if same is None else pairs.keep(same)
-        fulfilled = self.spec.on_pairs.matching(alike.column, len(alike))
+        alike = pairs if same is None or same.all() else pairs.keep(same)
+        fulfilled = self.spec.on_pairs.matching(_columns_of(side, alike), len(alike))
         if same is None:
             return fulfilled
         same[same] = fulfilled
         return same
 
-    def _same_keys(self, pairs: _Pairs) -> Flags:
+    def kept(self, side: Side, pairs: Pairs) -> PairsAt:
+        """The pairs that match."""
+        same = self.matching(side, pairs)
+        return pairs.by_position() if same is None else pairs.keep(same)
+
+    def _same_keys(self, side: Side, pairs: Pairs) -> Flags:
         """Which pairs have keys that are equal and near."""
-        spec, same = self.spec, np.ones(len(pairs), np.bool_)
+        spec, same, column = self.spec, np.ones(len(pairs), np.bool_), _columns_of(side, pairs)
         if spec.left.keys:
             same &= keys.keys_equal(
-                [pairs.column("left", k.index) for k in spec.left.keys],
-                [pairs.column("right", k.index) for k in spec.right.keys],
+                [column("left", k.index) for k in spec.left.keys],
+                [column("right", k.index) for k in spec.right.keys],
                 spec.left.keys,
             )
         for a, b in zip(spec.left.bands, spec.right.bands, strict=True):
-            same &= keys.within_band(
-                pairs.column("left", a.index), pairs.column("right", b.index), a
-            )
+            same &= keys.within_band(column("left", a.index), column("right", b.index), a)
         return same
+
+
+def _columns_of(probing: Side, pairs: Pairs) -> Callable[[Side, int], pa.Array]:
+    """What gives a column of one side, for every pair."""
+    return lambda side, index: pairs.probing(index) if side == probing else pairs.stored(index)

@@ -13,7 +13,8 @@ import numpy as np
 
 from skewless.arrays import keys
 from skewless.arrays.merging import mark_matched
-from skewless.arrays.runs import Run, bounded_pairs
+from skewless.arrays.pairs import candidates
+from skewless.arrays.runs import Run
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Flags, Ints, Side, SideSpec, frozen, other_side
 from skewless.operators.pair import JoinSpec
@@ -79,9 +80,8 @@ class Lookup:
         while len(left := np.flatnonzero((first < last) & ~found[owner])):
             end = np.minimum(first[left] + most, last[left])
             ranges = first[left], end
-            for asked, partners in bounded_pairs(probes, run, ranges, PAIRS_PER_CHUNK, left):
-                same = self.compare.matching(self.side, probes, asked, run, partners)
-                found[owner[asked if same is None else asked[same]]] = True
+            for pairs in candidates(probes, run, ranges, PAIRS_PER_CHUNK, left):
+                found[owner[self.compare.kept(self.side, pairs).probes]] = True
             first[left] = end
             most = 2 * most
 
@@ -95,9 +95,8 @@ class Lookup:
                 np.add.at(met, first[some], 1)
                 np.add.at(met, last[some], -1)
                 continue
-            for asked, partners in bounded_pairs(prober, rows, (first, last), PAIRS_PER_CHUNK):
-                same = self.compare.matching(self.other, prober, asked, rows, partners)
-                found = np.unique(partners if same is None else partners[same])
+            for pairs in candidates(prober, rows, (first, last), PAIRS_PER_CHUNK):
+                found = np.unique(self.compare.kept(self.other, pairs).partners)
                 met[found] += 1
                 met[found + 1] -= 1
         return np.flatnonzero(np.cumsum(met)[:-1])

@@ -23,9 +23,9 @@ import pyarrow as pa
 from skewless.arrays import keys
 from skewless.arrays.columns import gathered, pieces_of
 from skewless.arrays.counting import count_rows
+from skewless.arrays.pairs import Pairs, PairsAt, candidates
 from skewless.arrays.runs import (
     Run,
-    bounded_pairs,
     bounds,
     clip,
     merged,
@@ -249,25 +249,33 @@ class InstanceJoin:
         self, side: Side, prober: Run, run: Run, ranges: tuple[Ints, Ints], found: _Found
     ) -> Iterator[pa.RecordBatch]:
         """The matches among the candidates of every probing row."""
-        for candidates in bounded_pairs(prober, run, ranges, PAIRS_PER_CHUNK):
-            probes, partners = candidates
-            same = self._compare.matching(side, prober, probes, run, partners)
-            if same is not None:
-                probes, partners = probes[same], partners[same]
-                count_rows(found.matches, frozen(probes))
-            if side == "left":
-                batch = self._emit(prober, probes, run, partners)
-            else:
-                batch = self._emit(run, partners, prober, probes)
-            self._tally.matches += batch.num_rows
-            if batch.num_rows:
-                yield batch
+        waiting: list[PairsAt] = []
+        for pairs in candidates(prober, run, ranges, PAIRS_PER_CHUNK):
+            same = self._compare.matching(side, pairs)
+            if same is None:
+                yield self._emit(side, pairs)
+                continue
+            waiting.append(pairs.keep(same))
+            count_rows(found.matches, frozen(waiting[-1].probes))
+            # Where few match, to take rows of them each time costs more than to look at all.
+            if sum(map(len, waiting)) >= ROWS_PER_OUTPUT:
+                yield from self._emit_all(side, waiting)
+                waiting = []
+        if waiting:
+            yield from self._emit_all(side, waiting)
 
-    def _emit(self, left: Run, left_rows: Ints, right: Run, right_rows: Ints) -> pa.RecordBatch:
-        """The output rows of matching pairs."""
-        sides = {"left": (left, left_rows), "right": (right, right_rows)}
-        found = ((*sides[c.side], c.index) for c in self._spec.output)
-        arrays = [run.column(index, rows) for run, rows, index in found]
+    def _emit_all(self, side: Side, parts: list[PairsAt]) -> Iterator[pa.RecordBatch]:
+        for pairs in PairsAt.concat(parts).pieces():
+            if len(pairs):
+                yield self._emit(side, pairs)
+
+    def _emit(self, side: Side, pairs: Pairs) -> pa.RecordBatch:
+        """The output rows of matching pairs, of which `side` probes."""
+        self._tally.matches += len(pairs)
+        arrays = [
+            pairs.probing(c.index) if c.side == side else pairs.stored(c.index)
+            for c in self._spec.output
+        ]
         arrays = [
             array if column.type is None else converted(array, column.type)
             for array, column in zip(arrays, self._spec.output, strict=True)
