@@ -106,7 +106,6 @@ def test_wide_rows_are_taken_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_only_values_of_a_fixed_width_without_nulls_are_plain() -> None:
     without, with_nulls = some_columns(6, False), some_columns(6, True)
-    assert [plain_values(c) is not None for c in without] == [True, True, False, True] + [
-        False, False, True, False,
-    ]  # fmt: skip
+    expected = [True, True, False, True, False, False, True, False]
+    assert [plain_values(c) is not None for c in without] == expected
     assert all(plain_values(c) is None for c in with_nulls)
