@@ -303,6 +303,28 @@ def test_hdfs_lets_one_create(hdfs: HdfsStore) -> None:
     assert hdfs.read("owner.json") == b"anew"
 
 
+def test_hdfs_creations_get_in_each_others_way(hdfs: HdfsStore) -> None:
+    hdfs.make("")
+    move = FakeHdfs.move
+    failed: list[str] = []
+
+    def hindered(fake: FakeHdfs, source: str, target: str) -> None:
+        """Others show the file, and remove it again, between pyarrow's two steps."""
+        if target.endswith("ckpt/owner.json") and len(failed) < 3:
+            failed.append(target)
+            raise OSError(f"cannot rename {source} to {target}")
+        move(fake, source, target)
+
+    with mock.patch.object(FakeHdfs, "move", hindered):
+        assert hdfs.create("owner.json", b"mine")
+    assert len(failed) == 3
+    assert hdfs.list("") == ["owner.json"]
+    assert hdfs.read("owner.json") == b"mine"
+    always = mock.patch.object(FakeHdfs, "move", side_effect=OSError("no rights"))
+    with always, pytest.raises(OSError, match="no rights"):
+        hdfs.create("other.json", b"mine")
+
+
 def test_hdfs_finishes_what_a_crash_left_of_a_creation(hdfs: HdfsStore) -> None:
     hdfs.make("")
     broken = mock.patch.object(HdfsStore, "write_atomically", side_effect=KeyboardInterrupt)

@@ -22,6 +22,7 @@ from skewless.state.stores.traffic import TRAFFIC
 
 READ_BYTES = 8 << 20
 CLAIMS = ".claims"
+SHOWING_ATTEMPTS = 10
 
 
 class HdfsStore(RemoteStore):
@@ -69,9 +70,20 @@ class HdfsStore(RemoteStore):
         self._write(f"{claim}-{mine}/{mine}", [data])
         self._fs.move(self._path(f"{claim}-{mine}"), self._path(claim))
         first = next(n for n in self._below(claim) if "/" not in n)
-        if self.size(name) is None:
-            self.write_atomically(name, self.pieces(f"{claim}/{first}"))
+        self._show(name, f"{claim}/{first}")
         return first == mine
+
+    def _show(self, name: str, content: str) -> None:
+        """Several may be at it, with one content. Each removes what another has just put there, and
+        fails if a third comes in between."""
+        for attempts_left in reversed(range(SHOWING_ATTEMPTS)):
+            if self.size(name) is not None:
+                return
+            try:
+                self.write_atomically(name, self.pieces(content))
+            except OSError:
+                if not attempts_left and self.size(name) is None:
+                    raise
 
     def pieces(self, name: str) -> Iterator[bytes]:
         TRAFFIC.add(requests=1)
