@@ -9,7 +9,7 @@ from unittest import mock
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skewless.arrays import columns
@@ -134,6 +134,9 @@ SORTED = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), TEXTS), max_si
 )
 
 
+N = (0, 0, None)
+
+
 def rows_of(drawn: list[tuple[int, int, str | None]]) -> Rows:
     hashes, times = (np.array([row[i] for row in drawn], np.int64) for i in (0, 1))
     texts = pa.array([text for _, _, text in drawn], pa.string())
@@ -142,6 +145,7 @@ def rows_of(drawn: list[tuple[int, int, str | None]]) -> Rows:
 
 @examples(50)
 @given(st.lists(SORTED, max_size=4), st.integers(1, 90), st.booleans())
+@example([[N], [N, N, (0, 2, "00\x80\x80\u0800")], [N, (0, 1, "\x80\x80\x80")]], 41, False)
 def test_sorted_rows_come_in_turn(
     drawn: list[list[tuple[int, int, str | None]]], most: int, by_hash: bool
 ) -> None:
@@ -157,7 +161,8 @@ def test_sorted_rows_come_in_turn(
                 for row in rows[at]]  # fmt: skip
         assert not before or not some or max(before) < min(some), "what is alike is together"
         before = some or before
-        size = sum(p.slice(at.start, at.stop).nbytes for p, at in zip(parts, ranges, strict=True))
+        taken = [p.slice(at.start, at.stop) for p, at in zip(parts, ranges, strict=True)]
+        size = sum(rows.nbytes for rows in taken if len(rows))  # Arrow sees a byte where none are
         assert size <= most or len(set(some)) == 1
     assert ends == list(map(len, parts))
 
