@@ -57,9 +57,6 @@ def skewless(parameters: Json, strategy: sk.Hash | None = None) -> Json:
     writer = writer.option("path", _output(parameters))
     progress = drain(writer.option("skewless.keepHistory", 1_000_000).start())
     reports = sk.history(checkpoint)
-    if parameters.get("files"):
-        for told, report in zip(progress, reports, strict=True):  # Spark has only seen files
-            told["numInputRows"] = report.rows_left + report.rows_right
     state = f"{checkpoint}/skewless/segments"
     session.stop()
     measured = reports[parameters["warmup"] :]

@@ -28,6 +28,7 @@ from pyspark.sql import SparkSession
 
 from skewless.engine.instance import StepTask
 from skewless.spark import executor
+from skewless.spark.reporting import Work
 from skewless.state import compaction, epochs, owner
 from tests.spark import support
 from tests.spark.query_kits import KITS
@@ -82,16 +83,27 @@ def fail_once(markers: str) -> None:
     def of_ingest(task: Any, _: list[pa.RecordBatch]) -> str:
         return f"{task.operator_name} takes {task.name} in"
 
-    def of_instance(task: StepTask, numbers: list[pa.RecordBatch]) -> str | None:
-        if task.step.compaction is None:
-            return None
-        return f"{task.operator} {numbers[0].column(0)[0].as_py()}"
+    def of_instance(task: StepTask, number: int) -> str | None:
+        return None if task.step.compaction is None else f"{task.operator} {number}"
 
-    for name, name_of in (
-        ("ingest_function", of_ingest),
-        ("rows_function", of_instance),
-        ("pass_on_function", of_instance),
-    ):
+    def of_rows(task: StepTask, numbers: list[pa.RecordBatch]) -> str | None:
+        return of_instance(task, numbers[0].column(0)[0].as_py())
+
+    passing_on = executor.passing_on
+
+    def passing_on_failing(task: StepTask, *more: Any) -> Work:
+        work = passing_on(task, *more)
+
+        def function(number: int) -> Iterator[Any]:
+            yield from work(number)
+            name = of_instance(task, number)
+            if name is not None:
+                once(name)
+
+        return function
+
+    executor.passing_on = passing_on_failing
+    for name, name_of in (("ingest_function", of_ingest), ("rows_function", of_rows)):
         setattr(executor, name, failing(getattr(executor, name), name_of))
 
 

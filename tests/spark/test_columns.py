@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from pyspark.sql import functions as F
 import skewless as sk
 from skewless.engine.reading import ReadTask
 from skewless.errors import ArgumentError
-from skewless.spark import executor
+from skewless.spark import executor, followed
 from skewless.spark.file_streams import file_stream
 from tests.spark.query_kits import (
     A_WITH_B,
@@ -74,6 +75,41 @@ def test_who_reads_may_change(spark: SparkSession, tmp_path: Path) -> None:
     close(streams)
     assert_same(read_parquet(JOIN.run_all(spark, tmp_path, "Hash", True)), JOIN.expected(streams))
     assert len(sk.history(str(tmp_path / "checkpoint"))) == 7
+
+
+def test_progress_counts_rows(
+    spark: SparkSession, tmp_path: Path, where: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the plan of a batch tells its files or a job does: in the last batch one stream has
+    none, and then nobody but a job knows whose the others are."""
+    left, right = keyed_pair(tmp_path, batches=3)
+    left.add(left.tables[-1])
+    asked = []
+    files_of = executor.files_of
+
+    def noted(*arguments: Any) -> Any:
+        asked.append(files_of(*arguments))
+        return asked[-1]
+
+    monkeypatch.setattr(executor, "files_of", noted)
+    pairs = keyed_join(left.read_columns(spark), right.read_columns(spark))
+    writer = pairs.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "c"))
+    query = writer.start()
+    query.processAllAvailable()
+    told = [[source["numInputRows"] for source in p["sources"]] for p in query.recentProgress]
+    query.stop()
+    rows = [[t.num_rows for t in stream.tables] for stream in (left, right)]
+    assert told == [list(batch) for batch in zip_longest(*rows, fillvalue=0)]
+    assert [found is not None for found in asked] == [True, True, True, False]
+
+
+def test_plans_that_do_not_tell_files(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Spark's plans are called inside may change: then a job tells the files."""
+    expected = all_of(JOIN, JOIN.sources(tmp_path))
+    monkeypatch.setattr(followed, "SCAN", "SomethingElse")
+    assert_same(read_parquet(JOIN.run_all(spark, tmp_path, "Hash", columns=True)), expected)
 
 
 def test_a_stream_with_itself(spark: SparkSession, tmp_path: Path) -> None:

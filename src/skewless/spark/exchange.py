@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol
 
 import pyarrow as pa
 from pyspark.sql.types import BinaryType, IntegerType, StringType, StructType
@@ -16,9 +15,9 @@ from skewless.engine.exchange import MergeTask, Packet
 from skewless.engine.instance import StepTask
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import IngestTask
-from skewless.engine.reading import ReadTask
 from skewless.expressions import Shape
 from skewless.expressions.shape import shaped
+from skewless.spark.reporting import Reported, Work
 from skewless.spark.workers import begin_task, end_task
 
 ArrowFunction = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
@@ -38,12 +37,6 @@ PACKET_SCHEMA = (
 )
 
 
-class Reported(Protocol):
-    """What a task finds, as plain values for the driver."""
-
-    def to_json(self) -> dict[str, Any]: ...
-
-
 def ingest_function(task: IngestTask | Decoding, *, packets: bool) -> ArrowFunction:
     """Rows of an input in, what the task made of them out; with `packets`, these too."""
 
@@ -56,18 +49,18 @@ def ingest_function(task: IngestTask | Decoding, *, packets: bool) -> ArrowFunct
     return function
 
 
-def read_function(task: ReadTask, *, packets: bool) -> ArrowFunction:
-    """Numbers of tasks in; the files of each are read, and what was made of them comes out."""
+def report_function(work: Work, *, packets: bool) -> ArrowFunction:
+    """Numbers in, what the tasks report out; with `packets`, these too."""
 
-    def read(number: int) -> Iterator[pa.RecordBatch]:
-        for made in task(number):
+    def report(number: int) -> Iterator[pa.RecordBatch]:
+        for made in work(number):
             yield _as_row(made, packets=packets)
 
-    return per_instance(read)
+    return per_instance(report)
 
 
-def _as_row(made: Arrival | Packet, *, packets: bool) -> pa.RecordBatch:
-    if isinstance(made, Arrival):
+def _as_row(made: Reported | Packet, *, packets: bool) -> pa.RecordBatch:
+    if not isinstance(made, Packet):
         told = _as_json(made)
         if not packets:
             return told
@@ -120,15 +113,6 @@ def rows_function(task: StepTask) -> ArrowFunction:
     return per_instance(task.rows_of)
 
 
-def report_function(task: StepTask) -> ArrowFunction:
-    """Numbers of instances in, their reports out."""
-
-    def report(instance: int) -> Iterator[pa.RecordBatch]:
-        yield _as_json(task.report_of(instance))
-
-    return per_instance(report)
-
-
 @dataclass(frozen=True)
 class Taking:
     """How an operator takes the rows of another: some columns, of what `shapes` make of them."""
@@ -142,15 +126,13 @@ class Taking:
             yield shaped(batch, self.shapes).select(list(self.columns))
 
 
-def pass_on_function(task: StepTask, ingest: IngestTask, taking: Taking) -> ArrowFunction:
-    """Numbers of instances in; their rows go straight into the operator above, and what it made of
-    them comes out. They never see the JVM."""
+def passing_on(task: StepTask, ingest: IngestTask, taking: Taking) -> Work:
+    """The rows of an instance go straight into the operator above. They never see the JVM."""
 
-    def pass_on(instance: int) -> Iterator[pa.RecordBatch]:
-        for made in ingest(taking.rows(task, instance), instance):
-            yield _as_row(made, packets=ingest.buckets > 0)
+    def pass_on(instance: int) -> Iterator[Arrival | Packet]:
+        return ingest(taking.rows(task, instance), instance)
 
-    return per_instance(pass_on)
+    return pass_on
 
 
 def per_instance(work: Callable[[int], Iterator[pa.RecordBatch]]) -> ArrowFunction:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from skewless.engine.batch import run_batch
@@ -36,17 +37,17 @@ from skewless.spark.cluster import HOME, Places, home_of, parallelism
 from skewless.spark.exchange import (
     JSON_SCHEMA,
     PACKET_SCHEMA,
-    ArrowFunction,
     Taking,
     ingest_function,
     merge_function,
-    pass_on_function,
-    read_function,
+    passing_on,
     report_function,
     rows_function,
 )
+from skewless.spark.followed import files_of, tell_progress
 from skewless.spark.plans import empty_frame
 from skewless.spark.quick_log import QuickLog
+from skewless.spark.reporting import Work, is_plain, reported
 from skewless.spark.steps import with_steps
 from skewless.state.output import Output
 from skewless.state.owner import CheckpointLock
@@ -122,7 +123,8 @@ def exchanged(
 class SparkExecutor(Executor[DataFrame]):
     """The tasks of one batch. `arrived` is the result of job 1; `schemas` are what operators
     emit, in Spark's types; `merging` puts packets together. `places` are where instances have
-    worked before; `readings` how files are read of which `arrived` only tells."""
+    worked before; `readings` how files are read of which `arrived` only tells. If that is all it
+    does, and Spark's `progress` can be told what has been read, its plan is asked for them."""
 
     session: SparkSession
     arrived: DataFrame
@@ -130,6 +132,7 @@ class SparkExecutor(Executor[DataFrame]):
     merging: MergeTask
     places: Places | None = None
     readings: Mapping[Stream, FileReading] = field(default_factory=dict)
+    progress: StreamingQuery | None = None
 
     def cores(self) -> int:
         return self._cores
@@ -139,6 +142,10 @@ class SparkExecutor(Executor[DataFrame]):
         return parallelism(self.session)
 
     def arrivals(self) -> list[Arrival]:
+        if self.progress is not None:
+            followed = files_of(self.arrived, tuple(self.readings))
+            if followed is not None:
+                return self._read(followed)
         told = _collected(self._exchanged(self.arrived))
         files: dict[Stream, list[FileRef]] = {}
         for one in told:
@@ -161,15 +168,19 @@ class SparkExecutor(Executor[DataFrame]):
         task = ReadTask.of(self.readings, files, self.cores())
         packets = any(reading.ingest.buckets for reading in self.readings.values())
         size = sum(file.size for some in files.values() for file in some)
+        arrivals = None
         if size <= SMALL_BYTES and not packets and not NEVER_HERE:
-            here = done_here(lambda: self._arrivals_of(task))
-            if here is not None:
-                return here
-        numbers = self.session.range(0, len(task.shares), 1, len(task.shares))
-        schema = PACKET_SCHEMA if packets else JSON_SCHEMA
-        frame = numbers.mapInArrow(read_function(task, packets=packets), schema)
-        frame = self._exchanged(frame)
-        return [Arrival.from_json(found) for found in _collected(frame)]
+            arrivals = done_here(lambda: self._arrivals_of(task))
+        if arrivals is None:
+            told = self._reported(len(task.shares), task, placed=False, packets=packets)
+            arrivals = [Arrival.from_json(found) for found in told]
+        if self.progress is not None:
+            rows = {stream: 0 for stream in self.readings if files.get(stream)}
+            for arrival in arrivals:
+                rows[arrival.operator, arrival.input] += arrival.rows
+            if not tell_progress(self.progress, rows):
+                self.progress = None
+        return arrivals
 
     def _arrivals_of(self, task: ReadTask) -> list[Arrival]:
         made = (one for number in range(len(task.shares)) for one in task(number))
@@ -180,8 +191,8 @@ class SparkExecutor(Executor[DataFrame]):
             here = done_here(lambda: [task.report_of(n) for n in range(task.step.instances)])
             if here is not None:
                 return here
-        frame = self._per_instance(task, report_function(task), JSON_SCHEMA)
-        return [InstanceReport.from_json(found) for found in _collected(frame)]
+        told = self._reported(task.step.instances, lambda number: [task.report_of(number)])
+        return [InstanceReport.from_json(found) for found in told]
 
     def rows(self, task: StepTask, node: Node) -> DataFrame:
         if task.is_tiny and not NEVER_HERE:
@@ -189,7 +200,8 @@ class SparkExecutor(Executor[DataFrame]):
             here = done_here(lambda: [batch for n in numbers for batch in task.rows_of(n)])
             if here is not None:
                 return self._frame(here, node)
-        return self._per_instance(task, rows_function(task), self.schemas[node.name])
+        instances = self._numbers(task.step.instances)
+        return instances.mapInArrow(rows_function(task), self.schemas[node.name])
 
     def _frame(self, rows: Sequence[pa.RecordBatch], node: Node) -> DataFrame:
         """Few rows, handed to Spark at once."""
@@ -209,21 +221,28 @@ class SparkExecutor(Executor[DataFrame]):
         if feed.shape and feed.shapes is None:
             rows = with_steps(self.rows(task, node), feed.shape)
             frame = taken_in(rows, ingest, feed.columns, packets=packets)
+            told = _collected(self._exchanged(frame) if packets else frame)
         else:
-            function = pass_on_function(task, ingest, taking)
-            frame = self._per_instance(task, function, PACKET_SCHEMA if packets else JSON_SCHEMA)
-        if packets:
-            frame = self._exchanged(frame)
-        return [Arrival.from_json(found) for found in _collected(frame)]
+            work = passing_on(task, ingest, taking)
+            told = self._reported(task.step.instances, work, packets=packets)
+        return [Arrival.from_json(found) for found in told]
 
     def drain(self, rows: DataFrame) -> None:
         rows.write.format("noop").mode("overwrite").save()
 
-    def _per_instance(
-        self, task: StepTask, function: ArrowFunction, schema: StructType
-    ) -> DataFrame:
-        """One task per instance, which gets the instance's number."""
-        return self._numbers(task.step.instances).mapInArrow(function, schema)
+    def _reported(
+        self, count: int, work: Work, *, placed: bool = True, packets: bool = False
+    ) -> list[dict[str, Any]]:
+        """What so many tasks report, each of which gets a number. If that is an instance's, it is
+        `placed` where it ran before."""
+        if not count:
+            return []
+        if not packets and is_plain(self.session):
+            return reported(self.session, count, work)
+        numbers = self._numbers(count) if placed else self.session.range(0, count, 1, count)
+        schema = PACKET_SCHEMA if packets else JSON_SCHEMA
+        frame = numbers.mapInArrow(report_function(work, packets=packets), schema)
+        return _collected(self._exchanged(frame) if packets else frame)
 
     def _numbers(self, count: int) -> DataFrame:
         if self.places is None:
@@ -264,6 +283,7 @@ class BatchDriver:
         self._outputs, self._files = tuple(outputs), files
         self.readings: Mapping[Stream, FileReading] = {}
         self.log: QuickLog | None = None
+        self.running: StreamingQuery | None = None  # from when on it is known
         self._places = Places()
         self._at_work = threading.Lock()
         self._closed = False
@@ -294,6 +314,11 @@ class BatchDriver:
             if self._deliverer is not None:
                 self._deliverer.close()
 
+    @property
+    def _only_files(self) -> bool:
+        """Whether skewless reads all streams itself, and Spark only tells of files."""
+        return len(self.readings) == len(list(self.query.pipeline.streams()))
+
     def _log_is_open(self) -> None:
         if self.log is not None:
             self.log.opened()
@@ -319,10 +344,14 @@ class BatchDriver:
             lock.keep_alive(self.query.epoch)
         session = arrived.sparkSession
         merging = self.query.pipeline.merging(self.query.folder)
+        running = self.running
         executor = SparkExecutor(
-            session, arrived, self._schemas, merging, self._places, self.readings
-        )
+            session, arrived, self._schemas, merging, self._places, self.readings,
+            running if self._only_files else None,
+        )  # fmt: skip
         run_batch(self.query, executor, self._sink, batch_id, self._files)
+        if running is not None and self._only_files and executor.progress is None:
+            self.running = None
         if session.conf.get(ARROW_ROWS, None) == ARROW_ROWS_DEFAULT:
             # This is the query's own copy of the session, and it plans the batches to come.
             session.conf.set(ARROW_ROWS, ARROW_ROWS_WANTED)

@@ -195,6 +195,7 @@ class ResultWriter:
             if not remote and folder.is_local:
                 driver.log = QuickLog(self._result.sparkSession)
             query = writer.start()
+            driver.running = None if remote else query
         except BaseException:
             driver.close()
             lock.release()
