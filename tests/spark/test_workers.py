@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
 
+import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 from skewless.spark import workers
+from skewless.spark.exchange import JSON_SCHEMA
+from skewless.spark.reporting import reported
 
 # How often the kernel has to clear a page, for arrays that are made and freed again and again.
 FAULTS = """
@@ -61,3 +70,30 @@ def test_only_the_first_tasks_freeze(monkeypatch: pytest.MonkeyPatch) -> None:
         workers.begin_task()
         workers.end_task()
     assert (len(kept), len(frozen)) == (1, workers.FREEZING_TASKS)
+
+
+@dataclass(frozen=True)
+class Ran:
+    """In which process a task has run."""
+
+    number: int
+
+    def to_json(self) -> dict[str, Any]:
+        time.sleep(0.3)  # so that all run at once
+        return {"number": self.number, "process": os.getpid()}
+
+
+def test_tasks_that_report_share_the_workers_of_dataframes(spark: SparkSession) -> None:
+    """Others would have to load everything once more."""
+
+    def processes(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        time.sleep(0.3)
+        for _ in batches:
+            yield pa.record_batch({"json": [str(os.getpid())]})
+
+    rows = spark.range(0, 2, 1, 2).mapInArrow(processes, JSON_SCHEMA).collect()
+    environment = dict(spark.sparkContext.environment)
+    found = reported(spark, 2, lambda number: [Ran(number)])
+    assert [one["number"] for one in found] == [0, 1]
+    assert {one["process"] for one in found} & {int(row[0]) for row in rows}
+    assert dict(spark.sparkContext.environment) == environment
