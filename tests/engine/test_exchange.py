@@ -21,11 +21,14 @@ from skewless.engine.exchange import DEALS, Homes, MergeTask, Outbox, Packet
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
+from skewless.operators.aggregate.operator import AggregateOperator
 from skewless.operators.shares import shares_of
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.balancing import Auto
+from skewless.placement.grouping import BatchAware, Grouping, ShuffleGrouping
 from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.routing import Hash
+from skewless.placement.strategy import PlacementStrategy
 from skewless.placement.units import slot_bounds
 from skewless.state import parts
 from skewless.state.cache import SegmentCache
@@ -33,9 +36,9 @@ from skewless.state.files import Folder
 from skewless.state.rewriting import Share
 from skewless.state.segments import Rows, read_segment, write_segment
 from skewless.state.stores.remote import RemoteStore
-from tests.frame.kits import joined
+from tests.frame.kits import aggregation, band_spec, joined
 from tests.frame.streams import SECOND_US, busy, schema_of
-from tests.queries import PipelineRun
+from tests.queries import PipelineRun, Streams
 from tests.s3 import S3Server
 
 SCHEMA = pa.schema({"id": pa.int64()})
@@ -156,34 +159,76 @@ def batch_of(name: str, rows: int, seed: int, hot: float = 0.0) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def run_on_many_hosts(run: PipelineRun, number: int, streams: Streams) -> BatchReport:
+    """A batch in which every task is taken for a host."""
+    hosts = iter(f"host-{i:03d}" for i in range(1_000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skewless.engine.hosts.host", lambda: next(hosts))
+        patch.setattr(RemoteStore, "keep", lambda self, name, data: None)
+        report = run.run_streams(number, streams).report
+    assert report is not None
+    return report
+
+
+def fetched_by_each(report: BatchReport) -> list[int]:
+    return [c["fetched_bytes"] for c in report.hosts.values() if "fetched_bytes" in c]
+
+
+def written_by_all(report: BatchReport) -> int:
+    return sum(c.get("written_bytes", 0) for c in report.hosts.values())
+
+
 @pytest.mark.parametrize("strategy", [Hash(), Auto(floor_ms=0, noise=0, patience=1)], ids=str)
-def test_each_instance_fetches_its_share(
-    store: Folder, strategy: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_instance_fetches_its_share(store: Folder, strategy: PlacementStrategy) -> None:
     """Every instance is taken for a host: it fetches about 1/n of what others have written."""
-    monkeypatch.setattr(RemoteStore, "keep", lambda self, name, data: None)
     n, rows = 4, 20_000
-    operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)  # type: ignore[arg-type]
+    operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)
     run = PipelineRun(store, Pipeline.of(operator))
     for number in range(4):
-        hosts = iter(f"host-{i:03d}" for i in range(1_000))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("skewless.engine.hosts.host", lambda hosts=hosts: next(hosts))
-            sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
-            report = run.run_streams(number, sides).report
-        assert report is not None
-        written = sum(c.get("written_bytes", 0) for c in report.hosts.values())
-        fetched = [c["fetched_bytes"] for c in report.hosts.values() if "fetched_bytes" in c]
+        sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
+        report = run_on_many_hosts(run, number, sides)
+        fetched = fetched_by_each(report)
         assert len(fetched) == n
-        assert max(fetched) < 1.1 * written / n
+        assert max(fetched) < 1.1 * written_by_all(report) / n
         assert sum(c["requests"] for c in report.hosts.values()) == 4 * n, "2 written, 2 fetched"
-    assert report is not None
     again = BatchReport.from_json(json.loads(json.dumps(report.to_json())))
     assert again.hosts == report.hosts
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(hosts_table([report]))
     shown = console.export_text().splitlines()
     assert [line.split()[0] for line in shown if "host-" in line] == sorted(report.hosts)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "left_semi"])
+def test_each_instance_of_a_band_join_fetches_its_share(store: Folder, how: str) -> None:
+    """Rows go to the three cells that they probe, so each is written three times; but of the whole
+    an instance fetches its share. Only partners of rows that are looked up may lie anywhere."""
+    n, rows = 4, 20_000
+    operator = JoinOperator(band_spec(how), Hash(), n, slots=64)
+    run = PipelineRun(store, Pipeline.of(operator))
+    for number in range(3):
+        sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
+        report = run_on_many_hosts(run, number, sides)
+        fetched, written = fetched_by_each(report), written_by_all(report)
+        assert len(fetched) == n
+        stored = written / 6  # of each side
+        anywhere = 0.0 if how == "inner" else stored * (n - 1) / n
+        assert max(fetched) < 1.1 * written / n + anywhere
+
+
+@pytest.mark.parametrize("hot", [0.0, 0.6])
+@pytest.mark.parametrize("grouping", [ShuffleGrouping(), BatchAware()], ids=str)
+def test_each_instance_of_an_aggregation_fetches_its_rows(
+    store: Folder, grouping: Grouping, hot: float
+) -> None:
+    n, rows = 4, 20_000
+    spec = aggregation(schema_of("a"), "a_k", "a_t", "a_x")
+    tasks = [[batch_of("a", rows, t, hot).select([0, 1, 2])] for t in range(3)]
+    run = PipelineRun(store, Pipeline.of(AggregateOperator(spec, grouping, n)))
+    report = run_on_many_hosts(run, 0, [tasks])
+    arrived = 3 * rows * 8 * (1 + 3)  # a hash and three columns
+    assert len(fetched_by_each(report)) == n
+    assert max(fetched_by_each(report)) < 1.2 * arrived / n
 
 
 def test_a_hot_key_is_written_by_many(store: Folder) -> None:

@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -68,18 +69,39 @@ def cuts_of(hashes: npt.NDArray[np.uint64], size: int, cells: int) -> list[tuple
     return [*found, (begin, before)] if before > begin else found
 
 
+def cuts_at(borders: Sequence[int], rows: int, size: int) -> list[tuple[int, int]]:
+    """Where rows of so many bytes are cut whose readers are told apart by some ascending positions:
+    there, if what lies before or behind is large enough.
+
+    >>> cuts_at([1, 2, 5000, 5001], rows=10_000, size=PART_BYTES_MIN)
+    [(0, 10000)]
+    >>> cuts_at([1, 2, 5000, 5001], rows=10_000, size=4 * PART_BYTES_MIN)
+    [(0, 2), (2, 5000), (5000, 5001), (5001, 10000)]
+    """
+    least = max(1, PART_BYTES_MIN * rows // max(size, 1))
+    inside = [border for border in borders if 0 < border < rows]
+    found: list[tuple[int, int]] = []
+    begin = 0
+    for border, after in pairwise([*inside, rows]):
+        if border > begin and max(border - begin, after - border) >= least:
+            found.append((begin, border))
+            begin = border
+    return [*found, (begin, rows)]
+
+
 def write_parts(
-    batch: pa.RecordBatch, hashes: npt.NDArray[np.uint64], cells: int
+    batch: pa.RecordBatch, hashes: npt.NDArray[np.uint64], cuts: Sequence[tuple[int, int]]
 ) -> tuple[pa.Buffer, tuple[Part, ...]]:
     """A file of a record batch per part, and where each is."""
     sink, found = pa.BufferOutputStream(), []
     drop = np.uint64(64 - PREFIX_BITS)
     with pa.ipc.new_file(sink, batch.schema) as writer:
-        for begin, end in cuts_of(hashes, batch.nbytes, cells):
+        for begin, end in cuts:
             rows = batch.slice(begin, end - begin)
             writer.write_batch(rows)
             size = pa.ipc.get_record_batch_size(rows)
-            first, last = int(hashes[begin] >> drop), int(hashes[end - 1] >> drop)
+            mine = hashes[begin:end]
+            first, last = int(mine.min() >> drop), int(mine.max() >> drop)
             found.append(Part(first, last, len(rows), sink.tell() - size, size, 0))
     data = sink.getvalue()
     sums = [zlib.crc32(data.slice(p.offset, p.bytes)) for p in found]
