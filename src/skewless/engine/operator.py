@@ -27,7 +27,7 @@ from skewless.state.files import Folder
 from skewless.state.parts import is_far
 from skewless.state.rewriting import Compaction, Layout, Merge, Shares
 from skewless.state.segment_set import SegmentSet
-from skewless.state.segments import Rows, SegmentInfo, write_segment
+from skewless.state.segments import SEGMENTS, Rows, SegmentInfo, write_segment
 
 if TYPE_CHECKING:
     from skewless.engine.exchange import Outbox
@@ -202,13 +202,17 @@ class Batch:
     def new_runs(self) -> tuple[RunRef, ...]:
         """The new rows, with the floor below which they are late."""
         return tuple(
-            replace(
-                run,
-                segment=replace(run.segment, floor_us=self.watermark_us, batch_id=self.batch_id),
-            )
+            replace(run, segment=self._of_now(run.segment))
             for arrival in self.arrivals
             for run in arrival.runs
         )
+
+    def new_scratch(self) -> tuple[SegmentInfo, ...]:
+        """New rows that are of this batch only, with the same floor."""
+        return tuple(self._of_now(s) for arrival in self.arrivals for s in arrival.scratch)
+
+    def _of_now(self, segment: SegmentInfo) -> SegmentInfo:
+        return replace(segment, floor_us=self.watermark_us, batch_id=self.batch_id)
 
     def in_time(self) -> list[SegmentInfo]:
         """New rows as segments, but for those in which all came too late."""
@@ -343,11 +347,13 @@ class Operator(ABC):
         """Store rows that have come together; tell what the tasks could not know of them."""
         return Arrival(name, runs=(RunRef(self.write(side, rows, context)),))
 
-    def write(self, side: str, rows: Rows, context: IngestContext) -> SegmentInfo:
+    def write(
+        self, side: str, rows: Rows, context: IngestContext, place: str = SEGMENTS
+    ) -> SegmentInfo:
         schema = self.exchanged()[side].schema
         return write_segment(
             context.folder, side, schema, rows,
-            floor_us=-FAR_US, level=0, batch_id=-1, cells=self.buckets,
+            floor_us=-FAR_US, level=0, batch_id=-1, place=place, cells=self.buckets,
         )  # fmt: skip
 
     @abstractmethod
