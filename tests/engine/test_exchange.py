@@ -33,8 +33,8 @@ from skewless.placement.units import slot_bounds
 from skewless.state import parts
 from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder
-from skewless.state.rewriting import Share
 from skewless.state.segments import Rows, read_segment, write_segment
+from skewless.state.shares import Share
 from skewless.state.stores.remote import RemoteStore
 from tests.frame.kits import aggregation, band_spec, joined
 from tests.frame.streams import SECOND_US, busy, schema_of

@@ -25,9 +25,10 @@ from skewless.state.commits import CommitLog, OperatorState
 from skewless.state.compaction import choose_compactions
 from skewless.state.files import Folder
 from skewless.state.parts import is_far
-from skewless.state.rewriting import Compaction, Layout, Merge, Shares
+from skewless.state.rewriting import Compaction, Layout, Merge
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SEGMENTS, Rows, SegmentInfo, write_segment
+from skewless.state.shares import Shares
 
 if TYPE_CHECKING:
     from skewless.engine.exchange import Outbox
@@ -232,7 +233,7 @@ class Batch:
         costs, every instance does so with its own of the `shares`, if it is said what they are."""
         own = shares() if shares is not None and is_far(self.folder) else None
         old = self.state.segments if segments is None else segments
-        portions = choose_compactions(old, instances, at_once=own is not None)
+        portions = choose_compactions(old, instances, by_hash=own is not None)
         return Compaction(portions, layouts, keep_after_us, merge, own) if portions else None
 
     def old_after(self, old: SegmentSet) -> SegmentSet:
