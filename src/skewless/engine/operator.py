@@ -126,12 +126,14 @@ class Arrival:
 @dataclass(frozen=True)
 class IngestContext:
     """What a task knows while it takes rows in: where the state is, whose it is, which task. With
-    an `outbox`, rows that can be exchanged go there instead of into a segment."""
+    an `outbox`, rows that can be exchanged go there instead of into a segment. Keys whose hashes
+    are `apart` have places of their own."""
 
     folder: Folder
     operator: str
     task: int = 0
     outbox: Outbox | None = None
+    apart: tuple[int, ...] = ()
 
     def state(self) -> OperatorState | None:
         """What the operator had after the last batch. Tasks of the streaming plan are made before
@@ -355,6 +357,7 @@ class Operator(ABC):
         return write_segment(
             context.folder, side, schema, rows,
             floor_us=-FAR_US, level=0, batch_id=-1, place=place, cells=self.buckets,
+            apart=context.apart,
         )  # fmt: skip
 
     @abstractmethod
@@ -373,6 +376,10 @@ class Coordinator(ABC):
         """Which of so many instances works on each of so many equal ranges of hashes, as far as it
         is known before a batch."""
         return [bucket * instances // buckets for bucket in range(buckets)]
+
+    def homes_apart(self, instances: int) -> Mapping[int, Sequence[int]]:
+        """The same of single hashes that have places of their own."""
+        return {}
 
     @abstractmethod
     def plan(self, batch: Batch) -> Step | None:

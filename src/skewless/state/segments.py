@@ -84,6 +84,7 @@ class SegmentInfo:
 
     def to_json(self) -> dict[str, Any]:
         plain = dict(vars(self))
+        plain["parts"] = [part if part.key >= 0 else part[:-1] for part in self.parts]
         if not self.parts:
             del plain["parts"], plain["schema_crc32"]
         return plain
@@ -148,10 +149,12 @@ def write_segment(
     place: str = SEGMENTS,
     cells: int | None = None,
     borders: Sequence[int] | None = None,
+    apart: Sequence[int] = (),
 ) -> SegmentInfo:
     """Write rows as a new segment, at most one of `Rows.pieces`. `place` is another folder for rows
     that are not state. Where fetching costs it is cut at some borders of so many `cells`, what is
-    no state only if they are given; or else at some positions that are `borders`."""
+    no state only if they are given, and around the hashes of keys that are worked on `apart`; or
+    else at some positions that are `borders`."""
     name = f"{own_name(folder, place, side)}.arrow"
     in_parts = is_far(folder) and (borders is not None or _by_hash(rows, place, cells))
     stored = _stored_schema(schema, FORMAT_OF_PARTS if in_parts else FORMAT)
@@ -162,7 +165,7 @@ def write_segment(
     parts: tuple[Part, ...] = ()
     if in_parts:
         cuts = (
-            cuts_of(rows.hashes, batch.nbytes, cells or CELLS)
+            cuts_of(rows.hashes, batch.nbytes, cells or CELLS, apart)
             if borders is None
             else cuts_at(borders, len(rows), batch.nbytes)
         )

@@ -168,14 +168,21 @@ class JoinCoordinator(Coordinator):
     def homes(self, buckets: int, instances: int) -> Sequence[int]:
         homes: dict[int, list[int]] = defaultdict(list)
         for instance, units in enumerate(self.placing.table.units):
-            for unit in units:
+            for unit in (unit for unit in units if not unit.isolated):
                 homes[unit.hash_min].append(instance % instances)
         begins, found = sorted(homes), []
         for bucket in range(buckets):
             low, _ = slot_bounds(bucket, bucket, buckets)
-            sharing = homes[begins[bisect_right(begins, low) - 1]]
+            sharing = homes[begins[max(bisect_right(begins, low) - 1, 0)]]
             found.append(sharing[bucket % len(sharing)])
         return found
+
+    def homes_apart(self, instances: int) -> Mapping[int, Sequence[int]]:
+        homes: dict[int, list[int]] = defaultdict(list)
+        for instance, units in enumerate(self.placing.table.units):
+            for unit in (unit for unit in units if unit.isolated):
+                homes[unit.hash_min].append(instance % instances)
+        return homes
 
     def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
         spec, decided_us = self._spec, self._decided_us
