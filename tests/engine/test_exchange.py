@@ -15,27 +15,31 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from skewless.arrays.columns import Columns
+from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import HASH_MAX
 from skewless.cli.inspect import hosts_table
 from skewless.engine.exchange import DEALS, Homes, MergeTask, Outbox, Packet
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
+from skewless.operators.aggregate.operator import AggregateOperator
 from skewless.operators.shares import shares_of
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.balancing import Auto
+from skewless.placement.grouping import BatchAware, Grouping, ShuffleGrouping
 from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.routing import Hash
-from skewless.placement.units import slot_bounds
+from skewless.placement.strategy import PlacementStrategy
+from skewless.placement.units import slot_bounds, slot_of
 from skewless.state import parts
 from skewless.state.cache import SegmentCache
 from skewless.state.files import Folder
-from skewless.state.rewriting import Share
-from skewless.state.segments import Rows, read_segment, write_segment
+from skewless.state.segments import Rows, SegmentInfo, read_segment, write_segment
+from skewless.state.shares import Share
 from skewless.state.stores.remote import RemoteStore
-from tests.frame.kits import joined
+from tests.frame.kits import aggregation, band_spec, joined
 from tests.frame.streams import SECOND_US, busy, schema_of
-from tests.queries import PipelineRun
+from tests.queries import PipelineRun, Streams
 from tests.s3 import S3Server
 
 SCHEMA = pa.schema({"id": pa.int64()})
@@ -86,7 +90,9 @@ def test_a_hot_key_is_dealt_out_by_its_share() -> None:
 def test_parts_hold_every_row_once(data: st.DataObject) -> None:
     hashes = np.array(sorted(data.draw(HASHES)), np.uint64)
     cells, size = data.draw(st.integers(1, 70)), data.draw(st.integers(1, 1 << 24))
-    cuts = parts.cuts_of(hashes, size, cells)
+    apart = data.draw(st.lists(st.sampled_from(hashes.tolist()) | st.integers(0, HASH_MAX)))
+    cuts = parts.cuts_of(hashes, size, cells, apart)
+    assert all(begin < end for begin, end in cuts)
     assert [begin for begin, _ in cuts] == [0, *(end for _, end in cuts[:-1])]
     assert cuts[-1][1] == len(hashes)
 
@@ -101,9 +107,16 @@ def store(s3: S3Server, cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @settings(deadline=None, max_examples=50)
-@given(hashes=HASHES, wanted=st.lists(st.integers(0, HASH_MAX), min_size=2, max_size=2))
+@given(
+    hashes=HASHES,
+    wanted=st.lists(st.integers(0, HASH_MAX) | st.sampled_from([5]), min_size=2, max_size=2),
+    apart=st.lists(st.sampled_from([0, 5, 1 << 60, HASH_MAX])),
+)
 def test_what_is_read_has_all_that_is_asked_for(
-    hashes: list[int], wanted: list[int], tmp_path_factory: pytest.TempPathFactory
+    hashes: list[int],
+    wanted: list[int],
+    apart: list[int],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     folder = Folder(str(tmp_path_factory.mktemp("state")))
     folder.make("segments")
@@ -111,7 +124,10 @@ def test_what_is_read_has_all_that_is_asked_for(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "FORCED", True)
         patch.setattr(parts, "PART_BYTES_MIN", 1)
-        segment = write_segment(folder, "left", SCHEMA, rows, floor_us=0, level=0, batch_id=0)
+        segment = write_segment(
+            folder, "left", SCHEMA, rows, floor_us=0, level=0, batch_id=0, apart=apart
+        )
+        segment = SegmentInfo.from_json(json.loads(json.dumps(segment.to_json())))
         found = SegmentCache().rows(folder, segment, None, "", SCHEMA, [ends])
         whole = read_segment(folder, segment, None, SCHEMA)
     asked = {i for i, h in enumerate(sorted(hashes)) if ends[0] <= h <= ends[1]}
@@ -156,34 +172,100 @@ def batch_of(name: str, rows: int, seed: int, hot: float = 0.0) -> pa.RecordBatc
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
+def run_on_many_hosts(run: PipelineRun, number: int, streams: Streams) -> BatchReport:
+    """A batch in which every task is taken for a host."""
+    hosts = iter(f"host-{i:03d}" for i in range(1_000))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("skewless.engine.hosts.host", lambda: next(hosts))
+        patch.setattr(RemoteStore, "keep", lambda self, name, data: None)
+        report = run.run_streams(number, streams).report
+    assert report is not None
+    return report
+
+
+def fetched_by_each(report: BatchReport) -> list[int]:
+    return [c["fetched_bytes"] for c in report.hosts.values() if "fetched_bytes" in c]
+
+
+def written_by_all(report: BatchReport) -> int:
+    return sum(c.get("written_bytes", 0) for c in report.hosts.values())
+
+
 @pytest.mark.parametrize("strategy", [Hash(), Auto(floor_ms=0, noise=0, patience=1)], ids=str)
-def test_each_instance_fetches_its_share(
-    store: Folder, strategy: object, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_each_instance_fetches_its_share(store: Folder, strategy: PlacementStrategy) -> None:
     """Every instance is taken for a host: it fetches about 1/n of what others have written."""
-    monkeypatch.setattr(RemoteStore, "keep", lambda self, name, data: None)
     n, rows = 4, 20_000
-    operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)  # type: ignore[arg-type]
+    operator = JoinOperator(joined("a", "b", "a_k", "a_t"), strategy, n, slots=64)
     run = PipelineRun(store, Pipeline.of(operator))
     for number in range(4):
-        hosts = iter(f"host-{i:03d}" for i in range(1_000))
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("skewless.engine.hosts.host", lambda hosts=hosts: next(hosts))
-            sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
-            report = run.run_streams(number, sides).report
-        assert report is not None
-        written = sum(c.get("written_bytes", 0) for c in report.hosts.values())
-        fetched = [c["fetched_bytes"] for c in report.hosts.values() if "fetched_bytes" in c]
+        sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
+        report = run_on_many_hosts(run, number, sides)
+        fetched = fetched_by_each(report)
         assert len(fetched) == n
-        assert max(fetched) < 1.1 * written / n
+        assert max(fetched) < 1.1 * written_by_all(report) / n
         assert sum(c["requests"] for c in report.hosts.values()) == 4 * n, "2 written, 2 fetched"
-    assert report is not None
     again = BatchReport.from_json(json.loads(json.dumps(report.to_json())))
     assert again.hosts == report.hosts
     console = Console(width=200, record=True, file=io.StringIO())
     console.print(hosts_table([report]))
     shown = console.export_text().splitlines()
     assert [line.split()[0] for line in shown if "host-" in line] == sorted(report.hosts)
+
+
+@pytest.mark.parametrize("how", ["inner", "left", "left_semi"])
+def test_each_instance_of_a_band_join_fetches_its_share(store: Folder, how: str) -> None:
+    """Rows go to the three cells that they probe, so each is written three times; but of the whole
+    an instance fetches its share. Only partners of rows that are looked up may lie anywhere."""
+    n, rows = 4, 20_000
+    operator = JoinOperator(band_spec(how), Hash(), n, slots=64)
+    run = PipelineRun(store, Pipeline.of(operator))
+    for number in range(3):
+        sides = [[[batch_of(side, rows, 10 * number + t)] for t in range(3)] for side in "ab"]
+        report = run_on_many_hosts(run, number, sides)
+        fetched, written = fetched_by_each(report), written_by_all(report)
+        assert len(fetched) == n
+        stored = written / 6  # of each side
+        anywhere = 0.0 if how == "inner" else stored * (n - 1) / n
+        assert max(fetched) < 1.1 * written / n + anywhere
+
+
+@pytest.mark.parametrize("hot", [0.0, 0.6])
+@pytest.mark.parametrize("grouping", [ShuffleGrouping(), BatchAware()], ids=str)
+def test_each_instance_of_an_aggregation_fetches_its_rows(
+    store: Folder, grouping: Grouping, hot: float
+) -> None:
+    n, rows = 4, 20_000
+    spec = aggregation(schema_of("a"), "a_k", "a_t", "a_x")
+    tasks = [[batch_of("a", rows, t, hot).select([0, 1, 2])] for t in range(3)]
+    run = PipelineRun(store, Pipeline.of(AggregateOperator(spec, grouping, n)))
+    report = run_on_many_hosts(run, 0, [tasks])
+    arrived = 3 * rows * 8 * (1 + 3)  # a hash and three columns
+    assert len(fetched_by_each(report)) == n
+    assert max(fetched_by_each(report)) < 1.2 * arrived / n
+
+
+def test_a_key_with_a_place_of_its_own_is_sent_there_and_read_alone(store: Folder) -> None:
+    """Whoever has the range around it fetches none of its rows, and the other way round."""
+    n, spec = 4, joined("a", "b", "a_k", "a_t")
+    key = hash_of_value(1, spec.left)
+    elsewhere = (slot_of(key, n) + 1) % n
+    operator = JoinOperator(spec, Auto(pin={1: elsewhere}), n, slots=64)
+    coordinators = {"join": operator.coordinator(None, store)}
+    homes = Pipeline.of(operator).homes(store, coordinators, {"join": n})
+    made = Pipeline.of(operator).root.ingest("left", store)([batch_of("a", 20_000, 1, 0.1)], 0)
+    packets = [m for m in made if isinstance(m, Packet)]
+    assert {homes.place(p) for p in packets if p.key == key} == {elsewhere}
+    task = MergeTask({"join": operator}, store).by(homes)
+    [arrival] = task(p for p in packets if p.bucket == slot_of(key, 64))
+    [run] = arrival.runs
+    alone = run.segment.parts_in([(key, key)])
+    around = run.segment.parts_in([(0, key - 1), (key + 1, HASH_MAX)])
+    assert alone is not None and around is not None
+    assert 1_900 < sum(p.rows for p in alone) < 2_100
+    assert sum(p.rows for p in around) + sum(p.rows for p in alone if p.key == key) == (
+        run.segment.rows
+    )
+    assert not any(p.key == key for p in around)
 
 
 def test_a_hot_key_is_written_by_many(store: Folder) -> None:

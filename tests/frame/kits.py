@@ -10,6 +10,7 @@ from itertools import groupby
 
 import pyarrow as pa
 
+from skewless.arrays.types import BandColumn
 from skewless.engine.pipeline import Pipeline
 from skewless.operators.aggregate.accumulators.named import NAMED
 from skewless.operators.aggregate.operator import AggregateOperator
@@ -99,6 +100,28 @@ def join_kit(how: str, sql: str) -> Kit:
         PLACED,
         lambda setup: Pipeline.of(join(of_type(how), setup)),
         lambda streams: asked(f"SELECT * FROM a {sql} b ON {near('a', 'b')}", streams),
+    )
+
+
+def band_spec(how: str) -> JoinSpec:
+    """The streams a and b, joined by key and by a value that is near."""
+    spec = of_type(how)
+    left, right = (
+        replace(side, bands=(BandColumn(2, pa.float64(), NEAR),))
+        for side in (spec.left, spec.right)
+    )
+    return replace(spec, left=left, right=right)
+
+
+def band_kit(how: str, sql: str) -> Kit:
+    return Kit(
+        f"{how} band join",
+        ("a", "b"),
+        PLACED,
+        lambda setup: Pipeline.of(join(band_spec(how), setup)),
+        lambda streams: asked(
+            f"SELECT * FROM a {sql} b ON {near('a', 'b')} AND abs(a_x - b_x) <= {NEAR}", streams
+        ),
     )
 
 
@@ -394,6 +417,9 @@ KITS = {
         join_kit("full", "FULL JOIN"),
         join_kit("left_semi", "SEMI JOIN"),
         join_kit("left_anti", "ANTI JOIN"),
+        band_kit("inner", "JOIN"),
+        band_kit("full", "FULL JOIN"),
+        band_kit("left_semi", "SEMI JOIN"),
         asof_kit("forward", "left"),
         AGGREGATE,
         three_way(AutoThree()),

@@ -30,6 +30,7 @@ from tests.strategies import examples
 def _far_away(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every store is remote, every row a part of its own, and keys are hot that come twice."""
     monkeypatch.setattr(compaction, "FAN_IN", 2)
+    monkeypatch.setattr(compaction, "PORTION_ROWS", 2)
     monkeypatch.setattr(parts, "FORCED", True)
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 1)
     monkeypatch.setattr(exchange, "PACKET_BYTES_MAX", 64)

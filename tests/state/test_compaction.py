@@ -88,6 +88,20 @@ def test_large_groups_take_several_batches(
     assert portion.pieces == range(at_a_time)
 
 
+@pytest.mark.parametrize(
+    ("rows", "level", "batches"), [(10, 0, 1), (400, 0, 1), (801, 0, 3), (10**9, 1, FAN_IN**2)]
+)
+def test_where_fetching_costs_too(rows: int, level: int, batches: int) -> None:
+    due = [segment("left", level, b, rows) for b in range(FAN_IN)]
+    segments, done = SegmentSet(due), 0
+    while segments:
+        (portion,) = choose_compactions(segments, instances=4, by_hash=True)
+        assert len(portion.ranges) == len(portion.pieces)
+        segments = segments.advanced(portion.after([]), batch_id=99)
+        done += 1
+    assert done == batches
+
+
 def written(number: int) -> SegmentInfo:
     return segment("left", 1, 70 + number, part=number)
 

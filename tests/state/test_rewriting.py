@@ -81,8 +81,9 @@ def test_groups_are_rewritten_once_by_as_many_as_they_need(
     assert len(portions) == len(sides)
     by = [list(compact.pieces_for(portions, (i, instances))) for i in range(instances)]
     for instance, pieces in enumerate(by):
-        for group, piece in pieces:
-            done[group[0].name].append((instance, piece))
+        for portion, piece in pieces:
+            of = piece, portion.rewriting.pieces
+            done[portion.segments[0].name].append((instance, of))
     for side, size in sides.items():
         pieces = min(instances, max(1, size // least))
         assert sorted(piece for _, piece in done[side]) == [(i, pieces) for i in range(pieces)]

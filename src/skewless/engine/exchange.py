@@ -28,28 +28,32 @@ from skewless.state.segments import HASH_FIELD, Rows, times_of
 PACKET_BYTES_MAX = 8 << 20
 SEGMENT_BYTES_MAX = 256 << 20  # bounds the memory of a task that puts packets together
 DEALS = 64  # a hot key's packets are dealt out by 64ths of all instances
-HOT_KEYS = 32  # at most: each has at least 1/32 of a task's rows
+HOT_KEYS = 128  # at most: each has at least 1/128 of a task's rows, and packets of its own
 
 
 @dataclass(frozen=True)
 class Packet:
     """Sorted rows of one side that lie in one bucket, an equal range of hashes. They belong to the
-    instance that has the bucket or, of a hot key, so many 64ths of all instances after it."""
+    instance that has the bucket or, of a hot key, so many 64ths of all instances after it. If all
+    rows have one hash, it is their `key`: such may have places of its own. Else it is None."""
 
     operator: str
     input: str
     side: str
     bucket: int
     deal: int
+    key: int | None
     data: bytes
 
 
 @dataclass(frozen=True)
 class Homes:
     """Where packets go: for each operator, the instance that has each bucket, and how many there
-    are. Without any, nothing is exchanged."""
+    are; and the instances of hashes that have places `apart`. Without any, nothing is exchanged.
+    """
 
     of: Mapping[str, tuple[Sequence[int], int]] = field(default_factory=dict)
+    apart: Mapping[str, Mapping[int, Sequence[int]]] = field(default_factory=dict)
 
     @property
     def most(self) -> int:
@@ -58,6 +62,9 @@ class Homes:
     def place(self, packet: Packet) -> int:
         """The instance that a packet belongs to."""
         homes, instances = self.of[packet.operator]
+        own = self.apart.get(packet.operator, {}).get(-1 if packet.key is None else packet.key)
+        if own:
+            return own[packet.deal % len(own)]
         return (homes[packet.bucket] + packet.deal * instances // DEALS) % instances
 
 
@@ -85,14 +92,16 @@ class Outbox:
         size = sum(column.nbytes for column in rows.columns)
         pieces = min(len(rows), max(shares, -(-size // PACKET_BYTES_MAX)))
         ends = [len(rows) * piece // pieces for piece in range(pieces + 1)]
-        bucket = slot_of(int(rows.hashes[0]), self._buckets)
+        first, last = int(rows.hashes[0]), int(rows.hashes[-1])
+        bucket, key = slot_of(first, self._buckets), first if first == last else None
         for piece, (begin, end) in enumerate(pairwise(ends)):
             some = rows.slice(begin, end)
             arrays = [pa.array(some.hashes), *some.columns]
             names = ["", *map(str, range(len(some.columns)))]
             data = pa.RecordBatch.from_arrays(arrays, names).serialize().to_pybytes()
             deal = piece % shares  # of others than hot keys: 0
-            self._packets.append(Packet(self._operator, self._input, side, bucket, deal, data))
+            packet = Packet(self._operator, self._input, side, bucket, deal, key, data)
+            self._packets.append(packet)
 
     def taken(self) -> list[Packet]:
         """What was put in since it was last asked."""
@@ -102,10 +111,15 @@ class Outbox:
 
 @dataclass(frozen=True)
 class MergeTask:
-    """What a task does that puts packets together, each kind of them as a segment."""
+    """What a task does that puts packets together, each kind of them as a segment, in which hashes
+    lie apart that have places of their own."""
 
     operators: Mapping[str, Operator]
     folder: Folder
+    apart: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def by(self, homes: Homes) -> MergeTask:
+        return replace(self, apart={name: tuple(own) for name, own in homes.apart.items()})
 
     def __call__(self, packets: Iterable[Packet]) -> Iterator[Arrival]:
         pending: dict[tuple[str, str, str], list[bytes]] = {}
@@ -132,5 +146,6 @@ class MergeTask:
             times = times_of(columns, layout.time_index, len(hashes))
             parts.append(Rows(hashes.to_numpy(), times, Columns(columns)))
         rows = parts[0] if len(parts) == 1 else in_order(parts)
-        stored = operator.store(input_name, side, rows, IngestContext(self.folder, name))
+        context = IngestContext(self.folder, name, apart=self.apart.get(name, ()))
+        stored = operator.store(input_name, side, rows, context)
         return replace(stored, operator=name, traffic=claim())

@@ -121,7 +121,8 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
         for place in sorted({self.homes.place(packet) for packet in packets}):
             mine = [packet for packet in packets if self.homes.place(packet) == place]
             for _ in range(self.attempts):
-                stored = list(self._sent(self.pipeline.merging(Folder.at(self.root)))(mine))
+                task = self.pipeline.merging(Folder.at(self.root)).by(self.homes)
+                stored = list(self._sent(task)(mine))
             found += self._told(stored)
         return found
 

@@ -25,9 +25,10 @@ from skewless.state.commits import CommitLog, OperatorState
 from skewless.state.compaction import choose_compactions
 from skewless.state.files import Folder
 from skewless.state.parts import is_far
-from skewless.state.rewriting import Compaction, Layout, Merge, Shares
+from skewless.state.rewriting import Compaction, Layout, Merge
 from skewless.state.segment_set import SegmentSet
-from skewless.state.segments import Rows, SegmentInfo, write_segment
+from skewless.state.segments import SEGMENTS, Rows, SegmentInfo, write_segment
+from skewless.state.shares import Shares
 
 if TYPE_CHECKING:
     from skewless.engine.exchange import Outbox
@@ -125,12 +126,14 @@ class Arrival:
 @dataclass(frozen=True)
 class IngestContext:
     """What a task knows while it takes rows in: where the state is, whose it is, which task. With
-    an `outbox`, rows that can be exchanged go there instead of into a segment."""
+    an `outbox`, rows that can be exchanged go there instead of into a segment. Keys whose hashes
+    are `apart` have places of their own."""
 
     folder: Folder
     operator: str
     task: int = 0
     outbox: Outbox | None = None
+    apart: tuple[int, ...] = ()
 
     def state(self) -> OperatorState | None:
         """What the operator had after the last batch. Tasks of the streaming plan are made before
@@ -202,13 +205,17 @@ class Batch:
     def new_runs(self) -> tuple[RunRef, ...]:
         """The new rows, with the floor below which they are late."""
         return tuple(
-            replace(
-                run,
-                segment=replace(run.segment, floor_us=self.watermark_us, batch_id=self.batch_id),
-            )
+            replace(run, segment=self._of_now(run.segment))
             for arrival in self.arrivals
             for run in arrival.runs
         )
+
+    def new_scratch(self) -> tuple[SegmentInfo, ...]:
+        """New rows that are of this batch only, with the same floor."""
+        return tuple(self._of_now(s) for arrival in self.arrivals for s in arrival.scratch)
+
+    def _of_now(self, segment: SegmentInfo) -> SegmentInfo:
+        return replace(segment, floor_us=self.watermark_us, batch_id=self.batch_id)
 
     def in_time(self) -> list[SegmentInfo]:
         """New rows as segments, but for those in which all came too late."""
@@ -228,7 +235,7 @@ class Batch:
         costs, every instance does so with its own of the `shares`, if it is said what they are."""
         own = shares() if shares is not None and is_far(self.folder) else None
         old = self.state.segments if segments is None else segments
-        portions = choose_compactions(old, instances, at_once=own is not None)
+        portions = choose_compactions(old, instances, by_hash=own is not None)
         return Compaction(portions, layouts, keep_after_us, merge, own) if portions else None
 
     def old_after(self, old: SegmentSet) -> SegmentSet:
@@ -343,11 +350,14 @@ class Operator(ABC):
         """Store rows that have come together; tell what the tasks could not know of them."""
         return Arrival(name, runs=(RunRef(self.write(side, rows, context)),))
 
-    def write(self, side: str, rows: Rows, context: IngestContext) -> SegmentInfo:
+    def write(
+        self, side: str, rows: Rows, context: IngestContext, place: str = SEGMENTS
+    ) -> SegmentInfo:
         schema = self.exchanged()[side].schema
         return write_segment(
             context.folder, side, schema, rows,
-            floor_us=-FAR_US, level=0, batch_id=-1, cells=self.buckets,
+            floor_us=-FAR_US, level=0, batch_id=-1, place=place, cells=self.buckets,
+            apart=context.apart,
         )  # fmt: skip
 
     @abstractmethod
@@ -366,6 +376,10 @@ class Coordinator(ABC):
         """Which of so many instances works on each of so many equal ranges of hashes, as far as it
         is known before a batch."""
         return [bucket * instances // buckets for bucket in range(buckets)]
+
+    def homes_apart(self, instances: int) -> Mapping[int, Sequence[int]]:
+        """The same of single hashes that have places of their own."""
+        return {}
 
     @abstractmethod
     def plan(self, batch: Batch) -> Step | None:

@@ -172,14 +172,11 @@ class Pipeline:
         the last."""
         if not is_far(folder):
             return Homes()
-        return Homes({
-            node.name: (
-                coordinators[node.name].homes(node.operator.buckets, instances[node.name]),
-                instances[node.name],
-            )
-            for node in self.nodes
-            if node.operator.exchanged()
-        })  # fmt: skip
+        those = [(n.name, n.operator.buckets) for n in self.nodes if n.operator.exchanged()]
+        return Homes(
+            {n: (coordinators[n].homes(b, instances[n]), instances[n]) for n, b in those},
+            {n: coordinators[n].homes_apart(instances[n]) for n, _ in those},
+        )
 
     def merging(self, folder: Folder) -> MergeTask:
         """The task that puts packets together."""

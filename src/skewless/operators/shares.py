@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 from skewless.placement.units import RoutingTable, slot_bounds
-from skewless.state.rewriting import Share, Shares
+from skewless.state.shares import Share, Shares
 
 
 def equal_shares(instances: int) -> Shares:

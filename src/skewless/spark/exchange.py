@@ -33,6 +33,7 @@ PACKET_SCHEMA = (
     .add("side", StringType())
     .add("bucket", IntegerType())
     .add("deal", IntegerType())
+    .add("key", StringType())  # a number of 64 bits without a sign
     .add("data", BinaryType())
 )
 
@@ -67,13 +68,15 @@ def _as_row(made: Reported | Packet, *, packets: bool) -> pa.RecordBatch:
         return pa.RecordBatch.from_arrays(
             [told.column(0), *(pa.nulls(1, f.type) for f in PACKET_FIELDS)], PACKET_NAMES
         )
-    values = [pa.array([getattr(made, f.name)], f.type) for f in PACKET_FIELDS]
+    told = vars(made) | {"key": None if made.key is None else str(made.key)}
+    values = [pa.array([told[f.name]], f.type) for f in PACKET_FIELDS]
     return pa.RecordBatch.from_arrays([pa.nulls(1, pa.string()), *values], PACKET_NAMES)
 
 
 PACKET_FIELDS = (
     *(pa.field(name, pa.string()) for name in ("operator", "input", "side")),
     *(pa.field(name, pa.int32()) for name in ("bucket", "deal")),
+    pa.field("key", pa.string()),
     pa.field("data", pa.binary()),
 )
 PACKET_NAMES = ["json", *(f.name for f in PACKET_FIELDS)]

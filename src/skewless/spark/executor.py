@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
@@ -104,11 +104,7 @@ def exchanged(
     instances they are put together where these work."""
     if not homes.of or "data" not in frame.columns:
         return frame
-    place = F.lit(0)
-    for operator, (instance_of, count) in homes.of.items():
-        listed = F.split(F.lit(",".join(map(str, instance_of))), ",")
-        home = listed[F.col("bucket")].cast("int") + F.expr(f"deal * {count} div {DEALS}")
-        place = F.when(F.col("operator") == operator, home % count).otherwise(place)
+    place = _place_of(homes)
     if numbers is None or HOME not in numbers.columns:
         placed = frame.repartitionById(homes.most, place.cast("int"))
     else:
@@ -116,7 +112,23 @@ def exchanged(
         sent = frame.select(*PACKET_SCHEMA.names, home).repartition(homes.most, HOME)
         nothing = (F.lit(None).cast(f.dataType).alias(f.name) for f in PACKET_SCHEMA)
         placed = numbers.select(*nothing, HOME).union(sent)  # the first says where tasks run
-    return placed.mapInArrow(merge_function(task), JSON_SCHEMA)
+    return placed.mapInArrow(merge_function(task.by(homes)), JSON_SCHEMA)
+
+
+def _place_of(homes: Homes) -> Column:
+    """What `Homes.place` says of a packet, as Spark finds it out by itself."""
+    place = F.lit(0)
+    for operator, (instance_of, count) in homes.of.items():
+        listed = F.split(F.lit(",".join(map(str, instance_of))), ",")
+        home = listed[F.col("bucket")].cast("int") + F.expr(f"deal * {count} div {DEALS}")
+        found = home % count
+        if apart := homes.apart.get(operator):
+            told = ",".join(f"{key}:{' '.join(map(str, own))}" for key, own in apart.items())
+            own = F.split(F.str_to_map(F.lit(told), F.lit(","), F.lit(":"))[F.col("key")], " ")
+            dealt = own[F.col("deal") % F.size(own)].cast("int")
+            found = F.when(own.isNotNull(), dealt).otherwise(found)
+        place = F.when(F.col("operator") == operator, found).otherwise(place)
+    return place
 
 
 @dataclass

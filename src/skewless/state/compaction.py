@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 from skewless.state.segment_set import Rewriting, SegmentSet
 from skewless.state.segments import SegmentInfo
+from skewless.state.shares import Share, even_shares
 
 FAN_IN = 8
 PORTION_ROWS, PORTION_BYTES = 2_000_000, 256 << 20  # per instance and batch
@@ -38,6 +39,11 @@ class Portion:
         return range(done, min(done + self.rewriting.at_a_time, self.rewriting.pieces))
 
     @property
+    def ranges(self) -> tuple[Share, ...]:
+        """The pieces, where they are told by hashes."""
+        return self.rewriting.ranges[self.pieces.start : self.pieces.stop]
+
+    @property
     def rows(self) -> int:
         """About how many rows that is."""
         return sum(s.rows for s in self.segments) * len(self.pieces) // self.rewriting.pieces
@@ -50,11 +56,12 @@ class Portion:
 
 
 def choose_compactions(
-    segments: SegmentSet, instances: int, *, at_once: bool = False
+    segments: SegmentSet, instances: int, *, by_hash: bool = False
 ) -> tuple[Portion, ...]:
     """What the next batch is to rewrite: what is under way is gone on with. Of what is due at
     several levels of a side, the lowest begins, so that a batch is seldom burdened with two. What
-    has to be done `at_once`, as who works on what may change, stays if it is too much for that."""
+    is begun `by_hash` is done in pieces that all instances have a share of, each of what it works
+    on; else each piece is one instance's."""
     under_way = {r.key: r for r in segments.under_way}
     found = [
         Portion(r, tuple(segments.of_generations(r.side, r.level, r.batch_ids)))
@@ -63,7 +70,7 @@ def choose_compactions(
     begun: set[str] = set()
     for (side, level), most in sorted(segments.levels().items()):
         if (side, level) not in under_way and side not in begun and most >= FAN_IN:
-            portion = _begun(segments, side, level, instances, at_once=at_once)
+            portion = _begun(segments, side, level, instances, by_hash=by_hash)
             if portion is not None:
                 found.append(portion)
                 begun.add(side)
@@ -71,7 +78,7 @@ def choose_compactions(
 
 
 def _begun(
-    segments: SegmentSet, side: str, level: int, instances: int, *, at_once: bool
+    segments: SegmentSet, side: str, level: int, instances: int, *, by_hash: bool
 ) -> Portion | None:
     """The first portion of the oldest generations of a level, if they are enough."""
     batch_ids = tuple(segments.generations(side, level, GENERATIONS_MAX))
@@ -86,10 +93,11 @@ def _begun(
     rows, size = sum(s.rows for s in group), sum(s.bytes for s in group)
     needed = -(-max(rows / PORTION_ROWS, size / PORTION_BYTES) // instances)
     portions = int(min(max(needed, 1), FAN_IN ** (level + 1)))
-    if at_once:
-        if portions > FAN_IN:
-            return None
-        portions = 1
+    if by_hash:
+        ranges = even_shares(group, portions)
+        pieces, at_a_time = len(ranges), -(-len(ranges) // portions)
+        begun = Rewriting(side, level, batch_ids, pieces, at_a_time, 0, SegmentSet(), ranges)
+        return Portion(begun, group)
     wanted = max(1, rows // portions // PIECE_ROWS_MIN, size // portions // PIECE_BYTES_MIN)
     at_a_time = min(instances, wanted)
     return Portion(

@@ -17,6 +17,7 @@ from skewless.state.compaction import Portion
 from skewless.state.files import Folder
 from skewless.state.parts import Range
 from skewless.state.segments import Rows, SegmentInfo, write_segment
+from skewless.state.shares import Share, Shares
 from skewless.state.turns import in_turn, position, too_many
 
 
@@ -36,32 +37,11 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class Share:
-    """Rows that an instance rewrites: those in a range of hashes or, if several share it, part
-    number `part` of `parts` of each segment's rows there, by where they lie."""
-
-    hash_min: int
-    hash_max: int
-    part: int = 0
-    parts: int = 1
-
-    def of(self, rows: Rows) -> Rows:
-        low, high = np.uint64(self.hash_min), np.uint64(self.hash_max)
-        begin = int(np.searchsorted(rows.hashes, low, "left"))
-        length = int(np.searchsorted(rows.hashes, high, "right")) - begin
-        first, after = (length * p // self.parts for p in (self.part, self.part + 1))
-        return rows.slice(begin + first, begin + after)
-
-
-Shares = tuple[tuple[Share, ...], ...]  # of every instance
-
-
-@dataclass(frozen=True)
 class Compaction:
     """Groups of segments that are to be one each, and what a batch is to do of it. Rows before
     `keep_after_us` of their side are left out. `merge` puts rows together; by default they are laid
-    in order, none is lost. With `shares`, every instance rewrites what it works on, at once:
-    `shares[i]` is that of instance i."""
+    in order, none is lost. With `shares`, every instance rewrites what it works on of each piece
+    that is told by hashes: `shares[i]` is that of instance i."""
 
     portions: tuple[Portion, ...]
     layouts: Mapping[str, Layout]
@@ -71,10 +51,21 @@ class Compaction:
 
     def reads(self, instance: int) -> dict[str, list[Range]]:
         """The ranges of hashes that an instance has to read of every side; none said: of all."""
-        if self.shares is None:
-            return {}
-        ranges = [(share.hash_min, share.hash_max) for share in self.shares[instance]]
-        return {portion.rewriting.side: ranges for portion in self.portions}
+        found: dict[str, list[Range]] = {}
+        for portion in (p for p in self.portions if self.is_shared(p)):
+            ranges = [piece.read_for(s) for s in self.of(instance) for piece in portion.ranges]
+            found.setdefault(portion.rewriting.side, []).extend(r for r in ranges if r is not None)
+        for portion in (p for p in self.portions if not self.is_shared(p)):
+            found.pop(portion.rewriting.side, None)
+        return found
+
+    def is_shared(self, portion: Portion) -> bool:
+        """Whether every instance rewrites its own of each piece; else each piece is one's."""
+        return self.shares is not None and bool(portion.ranges)
+
+    def of(self, instance: int) -> tuple[Share, ...]:
+        assert self.shares is not None
+        return self.shares[instance]
 
 
 Reader = Callable[[SegmentInfo], Rows]
@@ -104,14 +95,14 @@ def rewrite(
 
 def pieces_for(
     portions: Sequence[Portion], share: tuple[int, int]
-) -> Iterator[tuple[Sequence[SegmentInfo], tuple[int, int]]]:
-    """The groups that an instance takes part in rewriting, and which pieces of how many are its
-    own: those of a large group are for all instances, those of small ones each for others."""
+) -> Iterator[tuple[Portion, int]]:
+    """What an instance takes part in rewriting, and which pieces are its own: those of a large
+    group are for all instances, those of small ones each for others."""
     instance, instances = share
     for number, portion in enumerate(portions):
         for piece in portion.pieces:
             if (piece + number) % instances == instance:
-                yield portion.segments, (piece, portion.rewriting.pieces)
+                yield portion, piece
 
 
 Source = tuple[SegmentInfo, Rows]
@@ -121,15 +112,25 @@ def _to_rewrite(
     compaction: Compaction, share: tuple[int, int], read: Reader
 ) -> Iterator[tuple[Sequence[SegmentInfo], list[Source]]]:
     """What an instance has to rewrite: of every group, which rows of which segments."""
-    if compaction.shares is not None:
-        for group in (portion.segments for portion in compaction.portions):
-            mine = compaction.shares[share[0]]
-            yield group, [(s, of.of(rows)) for s in group for rows in [read(s)] for of in mine]
-        return
-    for some, piece_of in pieces_for(compaction.portions, share):
-        sources = [read(segment) for segment in some]
-        parts = zip(some, sources, shares_of(sources, *piece_of), strict=True)
-        yield some, [(segment, rows.slice(*ends)) for segment, rows, ends in parts]
+    for portion in (p for p in compaction.portions if compaction.is_shared(p)):
+        mine, group = compaction.of(share[0]), portion.segments
+        for piece in portion.ranges:
+            parts = [(s, piece.of(read(s))) for s in group]
+            yield group, [(s, own.of(rows)) for s, rows in parts for own in mine]
+    others = tuple(p for p in compaction.portions if not compaction.is_shared(p))
+    for portion, number in pieces_for(others, share):
+        yield portion.segments, _piece(portion, number, read)
+
+
+def _piece(portion: Portion, number: int, read: Reader) -> list[Source]:
+    """A piece of a rewriting: rows of some hashes, or between two rows of the largest source."""
+    rewriting, sources = portion.rewriting, [read(segment) for segment in portion.segments]
+    if rewriting.ranges:
+        mine = [rewriting.ranges[number].of(rows) for rows in sources]
+    else:
+        ends = shares_of(sources, number, rewriting.pieces)
+        mine = [rows.slice(*at) for rows, at in zip(sources, ends, strict=True)]
+    return list(zip(portion.segments, mine, strict=True))
 
 
 def _alive_rows(sources: Sequence[Source], keep_after_us: int) -> Iterator[list[Rows]]:

@@ -8,7 +8,7 @@ do for a batch follows what it changes, and the number of manifests.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
 from typing import Any, overload
 
@@ -18,6 +18,7 @@ from skewless.state.files import Folder
 from skewless.state.manifests import Flags, Listing, Manifest, write_manifest
 from skewless.state.parallel import each
 from skewless.state.segments import SegmentInfo
+from skewless.state.shares import Share
 
 Key = tuple[str, bytes]  # of a part: its manifest, and what is gone of it
 
@@ -123,7 +124,8 @@ class Part:
 @dataclass(frozen=True)
 class Rewriting:
     """Generations of a level that are being written anew, over several batches: `done` of all
-    `pieces`, so many at a time. What is written counts when all is; until then the old ones do."""
+    `pieces`, so many at a time. What is written counts when all is; until then the old ones do.
+    Where fetching costs, `ranges` are the pieces."""
 
     side: str
     level: int
@@ -132,18 +134,25 @@ class Rewriting:
     at_a_time: int
     done: int
     written: SegmentSet
+    ranges: tuple[Share, ...] = ()
 
     @property
     def key(self) -> tuple[str, int]:
         return self.side, self.level
 
     def to_json(self) -> dict[str, Any]:
-        return vars(self) | {"batch_ids": list(self.batch_ids), "written": self.written.to_json()}
+        plain = vars(self) | {"batch_ids": list(self.batch_ids), "written": self.written.to_json()}
+        if self.ranges:
+            return plain | {"ranges": [astuple(share) for share in self.ranges]}
+        del plain["ranges"]
+        return plain
 
     @staticmethod
     def from_json(folder: Folder, data: dict[str, Any]) -> Rewriting:
         written = SegmentSet.from_json(folder, data["written"])
-        return Rewriting(**data | {"batch_ids": tuple(data["batch_ids"]), "written": written})
+        ranges = tuple(Share(*share) for share in data.get("ranges", ()))
+        told = {"batch_ids": tuple(data["batch_ids"]), "written": written, "ranges": ranges}
+        return Rewriting(**data | told)
 
 
 class SegmentSet(Sequence[SegmentInfo]):

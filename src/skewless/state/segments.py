@@ -27,6 +27,8 @@ from skewless.state.parts import (
     CELLS,
     Part,
     Range,
+    cuts_at,
+    cuts_of,
     is_far,
     neighbours,
     write_parts,
@@ -82,6 +84,7 @@ class SegmentInfo:
 
     def to_json(self) -> dict[str, Any]:
         plain = dict(vars(self))
+        plain["parts"] = [part if part.key >= 0 else part[:-1] for part in self.parts]
         if not self.parts:
             del plain["parts"], plain["schema_crc32"]
         return plain
@@ -144,12 +147,16 @@ def write_segment(
     batch_id: int,
     kind: str = ROWS,
     place: str = SEGMENTS,
-    cells: int = CELLS,
+    cells: int | None = None,
+    borders: Sequence[int] | None = None,
+    apart: Sequence[int] = (),
 ) -> SegmentInfo:
     """Write rows as a new segment, at most one of `Rows.pieces`. `place` is another folder for rows
-    that are not state. Where fetching costs it is cut at some borders of so many `cells`."""
+    that are not state. Where fetching costs it is cut at some borders of so many `cells`, what is
+    no state only if they are given, and around the hashes of keys that are worked on `apart`; or
+    else at some positions that are `borders`."""
     name = f"{own_name(folder, place, side)}.arrow"
-    in_parts = is_far(folder) and place == SEGMENTS and _is_sorted(rows.hashes)
+    in_parts = is_far(folder) and (borders is not None or _by_hash(rows, place, cells))
     stored = _stored_schema(schema, FORMAT_OF_PARTS if in_parts else FORMAT)
     widest = Columns(rows.columns).widest  # of these rows, and not of those they were among
     told = {**stored.metadata, WIDEST_KEY: str(widest).encode()}
@@ -157,7 +164,12 @@ def write_segment(
     batch = pa.RecordBatch.from_arrays([pa.array(rows.hashes), *rows.columns], schema=described)
     parts: tuple[Part, ...] = ()
     if in_parts:
-        data, parts = write_parts(batch, rows.hashes, cells)
+        cuts = (
+            cuts_of(rows.hashes, batch.nbytes, cells or CELLS, apart)
+            if borders is None
+            else cuts_at(borders, len(rows), batch.nbytes)
+        )
+        data, parts = write_parts(batch, rows.hashes, cuts)
     else:
         data = _ipc_bytes(batch)
     failpoints.hit("segment.begun", folder.root)
@@ -183,8 +195,11 @@ def write_segment(
     )
 
 
-def _is_sorted(hashes: npt.NDArray[np.uint64]) -> bool:
-    return bool((hashes[1:] >= hashes[:-1]).all())
+def _by_hash(rows: Rows, place: str, cells: int | None) -> bool:
+    """Whether rows are cut by their hashes."""
+    if place != SEGMENTS and cells is None:
+        return False
+    return bool((rows.hashes[1:] >= rows.hashes[:-1]).all())
 
 
 def _schema_crc32(schema: pa.Schema) -> int:

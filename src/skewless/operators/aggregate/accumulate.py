@@ -18,10 +18,11 @@ from skewless.arrays.types import Ints, UInts, frozen
 from skewless.engine.instance import Instance
 from skewless.engine.report import InstanceLoad
 from skewless.operators.aggregate.accumulators.base import State
+from skewless.operators.aggregate.reading import read_share
 from skewless.operators.aggregate.row_shares import FileShare, Shares
 from skewless.operators.aggregate.spec import PARTIALS, Aggregate, AggregateSpec
 from skewless.operators.groups import group_rows
-from skewless.state.segments import Rows, read_segment
+from skewless.state.segments import Rows
 from skewless.state.turns import too_many
 
 # So many rows are worked on at once: bounds an instance's memory, sliding windows included.
@@ -40,7 +41,7 @@ class AccumulateWork:
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
         time_index, window = self.spec.input.time, self.spec.window
         shares = [
-            (read_segment(instance.folder, share.file, time_index), share)
+            read_share(instance.folder, share, time_index, self.spec.input.schema)
             for share in self.shares[instance.number]  # read once only: not for the cache
         ]
         instance.clock.reset()

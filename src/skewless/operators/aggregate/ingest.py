@@ -20,6 +20,7 @@ from skewless.arrays.types import FAR_US, Ints, UInts, frozen
 from skewless.engine.operator import Arrival, HeavyKey, IngestContext
 from skewless.operators.aggregate.arrived import KeyRun, RowFile
 from skewless.operators.aggregate.groupers import DRIVER, label_of, resume_grouper, write_grouper
+from skewless.operators.aggregate.reading import borders_of
 from skewless.operators.aggregate.spec import INPUT, AggregateSpec
 from skewless.operators.groups import hash_groups
 from skewless.operators.ingesting import HEAVY_KEYS, HEAVY_SHARE_MIN, in_pieces, usable_rows
@@ -57,12 +58,12 @@ def _ingest_some(
         # The driver refuses the batch, or there is nothing to keep.
         return Arrival(INPUT, rows, dropped=usable.dropped, time_max_us=usable.time_max_us)
     stored, bounds = _ordered(usable.rows, spec, grouper)
-    file = write_segment(
-        folder, INPUT, spec.input.schema, stored, floor_us=-FAR_US, level=0, batch_id=-1,
-        place=SCRATCH,
-    )  # fmt: skip
     begins, lengths = _runs(stored.hashes)
     runs = _described_runs(stored, spec, begins, lengths, grouper)
+    file = write_segment(
+        folder, INPUT, spec.input.schema, stored, floor_us=-FAR_US, level=0, batch_id=-1,
+        place=SCRATCH, borders=borders_of(bounds, runs),
+    )  # fmt: skip
     return Arrival(
         input=INPUT,
         rows=rows,

@@ -36,7 +36,7 @@ class StoredRows:
     new: Sequence[RunRef]
     old: SegmentSet
     read: Callable[[SegmentInfo], Rows]
-    probes: Callable[[RunRef], Run]
+    probes: Callable[[Side], list[Run]]
     keep_after_us: Callable[[str], int]
 
     def new_of(self, side: str) -> list[SegmentInfo]:
@@ -96,7 +96,7 @@ class RowsAlone:
         """Rows of a side that have a partner since this batch."""
         lookup, stored = Lookup(self.spec, side, Comparison(self.spec)), self.stored
         others, older = self.others(lookup.other), stored.partners(stored.old_of(lookup.other))
-        probers = [stored.probes(r) for r in stored.new if r.segment.side == lookup.other]
+        probers = stored.probes(lookup.other)
         for segment in stored.new_of(side):
             mine = self._dealt(side, stored.run(segment, segment.floor_us))
             yield self._told(side, mine, lookup.has_partner(mine, others))

@@ -23,6 +23,7 @@ from skewless.operators.ingesting import (
     usable_rows,
 )
 from skewless.operators.pair import JoinSpec, keyless
+from skewless.operators.two_way.probing import copies_elsewhere, probing
 
 
 def ingest(
@@ -49,8 +50,11 @@ def _ingest_some(
     if not usable.rows.num_rows:
         return found
     if context.outbox is not None:
-        stored, _ = sorted_rows(usable.rows, this, cells_of(usable.rows.columns, this))
+        stored, cells = sorted_rows(usable.rows, this, cells_of(usable.rows.columns, this))
         context.outbox.put(side, stored)
+        copies = None if cells is None else copies_elsewhere(stored, this, cells)
+        if copies is not None:
+            context.outbox.put(probing(side), copies)
         return replace(found, heavy_keys=heavy_keys_of(stored, this))
     run, stored = store(usable.rows, this, side, context.folder)
     return replace(found, runs=(run, *found.runs), heavy_keys=heavy_keys_of(stored, this))

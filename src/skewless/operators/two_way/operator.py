@@ -28,18 +28,17 @@ from skewless.engine.operator import (
     IngestContext,
     Operator,
     Outcome,
-    RunRef,
     Step,
 )
 from skewless.engine.operator import Work as InstanceWork
 from skewless.engine.report import InstanceLoad, InstanceReport, loads_ms
 from skewless.errors import ArgumentError
-from skewless.operators.ingesting import cells_of, write_probes
 from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.shares import shares_of
 from skewless.operators.two_way.changes import EARLIER, adopt, earlier_epochs, without_past
 from skewless.operators.two_way.ingest import ingest
 from skewless.operators.two_way.loads import load_report
+from skewless.operators.two_way.probing import probing_sides
 from skewless.operators.two_way.work import JoinPlan, JoinWork
 from skewless.placement.balancing.verdict import verdict
 from skewless.placement.figures import Decision, LoadReport, Work
@@ -50,7 +49,7 @@ from skewless.state.commits import OperatorState
 from skewless.state.files import Folder
 from skewless.state.rewriting import Layout
 from skewless.state.segment_set import SegmentSet
-from skewless.state.segments import Rows
+from skewless.state.segments import SCRATCH, Rows
 
 log = logging.getLogger("skewless")
 
@@ -81,19 +80,17 @@ class JoinOperator(Operator):
         return ingest(batches, self.spec, name, context)
 
     def exchanged(self) -> Mapping[str, Layout]:
-        return {side: self._layout(side) for side in SIDES}
+        copies = {name: self._layout(side) for name, side in probing_sides(self.spec).items()}
+        return {side: self._layout(side) for side in SIDES} | copies
 
     @property
     def buckets(self) -> int:
         return min(self.slots, BUCKETS_MAX)
 
     def store(self, name: str, side: str, rows: Rows, context: IngestContext) -> Arrival:
-        this, segment = self.spec.side(side), self.write(side, rows, context)
-        cells = cells_of(rows.columns, this)
-        if cells is None:
-            return Arrival(name, runs=(RunRef(segment),))
-        probes = write_probes(context.folder, segment, rows, this, cells)
-        return Arrival(name, runs=(RunRef(segment, probes),))
+        if side in probing_sides(self.spec):
+            return Arrival(name, scratch=(self.write(side, rows, context, SCRATCH),))
+        return super().store(name, side, rows, context)
 
     def coordinator(self, state: OperatorState | None, folder: Folder) -> JoinCoordinator:
         return JoinCoordinator(self, state)
@@ -112,7 +109,7 @@ class JoinOperator(Operator):
         return adopt(self.spec, state, before, after, feeds=feeds)
 
     def layouts(self) -> dict[str, Layout]:
-        found = {side: self._layout(side) for side in SIDES}
+        found = dict(self.exchanged())
         return found | {keyless(side): self._layout(side) for side in self.spec.how.unmatched}
 
     def _layout(self, side: Side) -> Layout:
@@ -171,14 +168,21 @@ class JoinCoordinator(Coordinator):
     def homes(self, buckets: int, instances: int) -> Sequence[int]:
         homes: dict[int, list[int]] = defaultdict(list)
         for instance, units in enumerate(self.placing.table.units):
-            for unit in units:
+            for unit in (unit for unit in units if not unit.isolated):
                 homes[unit.hash_min].append(instance % instances)
         begins, found = sorted(homes), []
         for bucket in range(buckets):
             low, _ = slot_bounds(bucket, bucket, buckets)
-            sharing = homes[begins[bisect_right(begins, low) - 1]]
+            sharing = homes[begins[max(bisect_right(begins, low) - 1, 0)]]
             found.append(sharing[bucket % len(sharing)])
         return found
+
+    def homes_apart(self, instances: int) -> Mapping[int, Sequence[int]]:
+        homes: dict[int, list[int]] = defaultdict(list)
+        for instance, units in enumerate(self.placing.table.units):
+            for unit in (unit for unit in units if unit.isolated):
+                homes[unit.hash_min].append(instance % instances)
+        return homes
 
     def _keep_after_us(self, watermark_us: int) -> dict[str, int]:
         spec, decided_us = self._spec, self._decided_us
@@ -199,15 +203,20 @@ class JoinCoordinator(Coordinator):
         if batch.instances != self.placing.table.instances:
             self.placing = self._placed(self.placing.placement, batch.instances)
         keep_after_us, layouts = self._keep_after_us(batch.watermark_us), self._operator.layouts()
-        new, old, table = batch.new_runs(), batch.state.segments, self.placing.table
-        keys_told = self._operator.strategy.keys_told
-        deciding_us = self._deciding_us(batch)
+        table = self.placing.table
+        plan = JoinPlan(
+            keep_after_us,
+            table,
+            batch.new_runs(),
+            batch.state.segments,
+            self._operator.strategy.keys_told,
+            self._deciding_us(batch),
+            batch.new_scratch(),
+        )
         return Step(
             name=self._operator.kind,
             instances=table.instances,
-            work=self._operator.work(
-                self._spec, JoinPlan(keep_after_us, table, new, old, keys_told, deciding_us)
-            ),
+            work=self._operator.work(self._spec, plan),
             emits=True,
             layouts=layouts,
             compaction=batch.compaction(

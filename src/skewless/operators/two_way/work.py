@@ -41,6 +41,7 @@ from skewless.operators.pair import JoinSpec, keyless
 from skewless.operators.two_way.alone import RowsAlone, StoredRows, emitted
 from skewless.operators.two_way.comparing import Comparison
 from skewless.operators.two_way.meter import Meter
+from skewless.operators.two_way.probing import probing, ranges_read
 from skewless.operators.two_way.ranges import partner_ranges
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
 from skewless.state.segment_set import SegmentSet
@@ -79,9 +80,14 @@ class JoinPlan:
     keys_watched: int | None = 8  # None: all
     # From which time to which rows of a side are decided about: whether they have a partner.
     decided_us: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    # New rows under other hashes than their own: there they probe as well.
+    copies: tuple[SegmentInfo, ...] = ()
 
     def new_of(self, side: str) -> list[RunRef]:
         return [r for r in self.new if r.segment.side == side]
+
+    def copies_of(self, side: str) -> list[SegmentInfo]:
+        return [s for s in self.copies if s.side == probing(side)]
 
 
 @dataclass(frozen=True)
@@ -109,9 +115,7 @@ class InstanceJoin:
         self._spec, self._plan, self._instance = spec, plan, instance
         self._tally, self._clock = _Tally(), instance.clock
         self._units = plan.routing.units[instance.number]
-        if not spec.left.bands:  # a row of a band is stored elsewhere than it probes
-            mine = [(unit.hash_min, unit.hash_max) for unit in self._units]
-            instance.reads = dict.fromkeys(SIDES, mine)
+        instance.reads = ranges_read(spec, plan.routing, instance.number)
         self._meter = Meter(plan.routing.slots, plan.keys_watched, self._units)
         self._schema = spec.output_schema()
         self._compare = Comparison(spec)
@@ -137,7 +141,8 @@ class InstanceJoin:
     def results(self) -> Iterator[pa.RecordBatch]:
         """The matches, in batches of a size that is cheap to hand on. Files are mapped first: only
         the first instance in a process has to do so, and it is not to be counted as its work."""
-        for segment in (*self._needed(), *(ref.segment for ref in self._plan.new)):
+        new = (ref.segment for ref in self._plan.new)
+        for segment in (*self._needed(), *new, *self._plan.copies):
             self._instance.rows(segment)
         self._clock.reset()
         bytes_of = pa.RecordBatch.get_total_buffer_size
@@ -168,7 +173,7 @@ class InstanceJoin:
     def _rows_alone(self) -> RowsAlone:
         plan, instance = self._plan, self._instance
         stored = StoredRows(
-            plan.new, plan.old, instance.rows, self._probes, plan.keep_after_us.__getitem__
+            plan.new, plan.old, instance.rows, self._all_probes, plan.keep_after_us.__getitem__
         )
         share = (instance.number, instance.instances)
         return RowsAlone(self._spec, stored, self._units, share, plan.decided_us, self._asked)
@@ -314,13 +319,19 @@ class InstanceJoin:
 
     def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
         """The new rows of a side as they probe in these units."""
-        runs, new = [], self._plan.new_of(side)
-        for ref in new:
-            run = self._probes(ref)
-            probing = select(run, [_dealt(run, unit, _cut(unit, side)) for unit in units])
-            self._tally.rows += len(probing)
-            runs.append(probing)
-        return [run for run in merged(runs, [ref.segment.bytes for ref in new]) if len(run)]
+        runs = []
+        for run in self._all_probes(side):
+            mine = select(run, [_dealt(run, unit, _cut(unit, side)) for unit in units])
+            self._tally.rows += len(mine)
+            runs.append(mine)
+        segments = [*(r.segment for r in self._plan.new_of(side)), *self._plan.copies_of(side)]
+        return [run for run in merged(runs, [s.bytes for s in segments]) if len(run)]
+
+    def _all_probes(self, side: Side) -> list[Run]:
+        """The new rows of a side as they probe, of each file."""
+        copies = ((s, self._instance.rows(s)) for s in self._plan.copies_of(side))
+        elsewhere = [Run(rows.hashes, rows.times, rows.columns, s.floor_us) for s, rows in copies]
+        return [self._probes(ref) for ref in self._plan.new_of(side)] + elsewhere
 
     def _probes(self, ref: RunRef) -> Run:
         rows, floor = self._instance.rows(ref.segment), ref.segment.floor_us
