@@ -395,6 +395,11 @@ def test_windows_of_static_input(everything: DataFrame, time: str) -> None:
     assert [f.dataType for f in result.schema] == [f.dataType for f in native.schema]
 
 
+def test_a_count_that_needs_no_column(static: DataFrame) -> None:
+    counted = sk.aggregate(static, [], {"n": "count"}).dataframe().collect()
+    assert [row.n for row in counted] == [static.count()]
+
+
 @pytest.mark.slow
 def test_no_rows(spark: SparkSession) -> None:
     nothing = spark.createDataFrame([], "k long, at timestamp, x double")

@@ -191,7 +191,7 @@ BAD: dict[str, tuple[dict[str, Any], type[ArgumentError], str, object, tuple[str
         {"late": ("1 second",)}, ArgumentError, "late", ("1 second",), ("(left, right)",),
     ),
     "late: number": ({"late": 3.5}, ArgumentError, "late", 3.5, ("10 minutes", "timedelta")),
-    "how": ({"how": "cross"}, ArgumentError, "how", "cross", ("'inner'", "'left_semi'")),
+    "how": ({"how": "cross"}, ArgumentError, "how", "cross", ("'inner'", "'left_outer'")),
     "strategy: name": ({"strategy": "hash"}, ArgumentError, "strategy", "hash", STRATEGIES),
     "strategy: nothing": ({"strategy": ""}, ArgumentError, "strategy", "", STRATEGIES),
     "strategy: class": ({"strategy": sk.Hash}, ArgumentError, "strategy", sk.Hash, STRATEGIES),

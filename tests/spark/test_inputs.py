@@ -351,3 +351,15 @@ def test_inputs_made_by_python(spark: SparkSession, tmp_path: Path) -> None:
         right.read(spark).withColumn("k", plus_one("k")).where("b >= 0"),
     ).selectExpr("k - 1 AS k", "at", "a", "seen", "b")
     assert_same(read_parquet(run(joined, tmp_path)), keyed_oracle(left, right))
+
+
+@pytest.mark.quick(2)
+def test_a_column_that_only_spark_has_is_dropped_before(session: SparkSession) -> None:
+    """As the error at the call advises; what Spark does with it before is Spark's own affair."""
+    years = session.sql("SELECT 1L k, timestamp'2024-03-01' at, interval '2' year yi")
+    with pytest.raises(ColumnError, match="drop it or cast it"):
+        sk.join(years, years, "k", time="at", within="1 minute")
+    for plain in (years.drop("yi"), years.withColumn("yi", F.col("yi").cast("string"))):
+        joined = sk.join(plain, years.drop("yi"), "k", time="at", within="1 minute")
+        shown = joined.withColumn("two", F.expr("interval '2' year")).where("two > interval 1 year")
+        assert len(shown.drop("two").dataframe().collect()) == 1

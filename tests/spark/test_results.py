@@ -127,6 +127,10 @@ def test_bad_groups(static: sk.Joined) -> None:
         static.groupBy("nope").agg(n="count")
     with pytest.raises(TypeError, match="windo"):
         static.groupBy("k", windo="1 minute")  # type: ignore[call-arg]
+    with pytest.raises(AttributeError, match=r"GroupedResult has no 'count'. It has: agg, such as"):
+        static.groupBy("k").count()  # type: ignore[attr-defined]
+    assert repr(static.groupBy("k", F.col("a"))).startswith("GroupedResult[by: k, ")
+    assert "\n" not in repr(static.groupBy("k"))
 
 
 # What it looks like ------------------------------------------------------------------------------
@@ -186,6 +190,19 @@ def test_what_only_dataframes_have(static: sk.Joined, streaming: sk.Joined, name
     assert "dataframe() gives" in str(error.value)
     with pytest.raises(AttributeError, match=r"writeStream\.foreachBatch hands over"):
         getattr(streaming, name)
+
+
+def test_arguments_of_pyspark(
+    static: sk.Joined, rows: DataFrame, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nested = static.selectExpr("struct(k, a) s")
+    nested.printSchema(1)
+    assert "|-- s" in (shown := capsys.readouterr().out) and "|-- k" not in shown
+    static.show(2, False, True)
+    mine = capsys.readouterr().out
+    rows.show(2, False, True)
+    first = "-RECORD 0"
+    assert mine.startswith(first) and capsys.readouterr().out.startswith(first)
 
 
 def test_what_nothing_has(static: sk.Joined) -> None:

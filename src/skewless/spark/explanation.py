@@ -16,6 +16,7 @@ from skewless.history import history
 from skewless.spark.file_streams import reader_of
 from skewless.spark.pushdown import Pushed, pushed_down
 from skewless.spark.result import Plan, Result
+from skewless.spark.steps import methods_of
 
 ELASTIC = "as many as a batch needs, and the executors have cores"
 FOR_EVER = "for ever"
@@ -108,7 +109,7 @@ def explain(result: Result, checkpoint: str | None = None) -> Explanation:
         _operator(node, plan, pushed, _of_operator(node, reports, alone=len(told) == 1))
         for node, pushed in zip(plan.nodes, told, strict=True)
     )
-    steps = tuple(method for method, _ in result.steps)
+    steps = tuple(methods_of(result.steps))
     return Explanation(operators, steps, tuple(_warnings(operators, reports)))
 
 

@@ -19,6 +19,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
@@ -34,18 +35,22 @@ from skewless.engine.reading import FileReading, Stream
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError, ColumnError
 from skewless.expressions import Condition
+from skewless.operators.naming import Named
 from skewless.spark.cluster import parallelism
 from skewless.spark.executor import SparkExecutor, taken_in, told
 from skewless.spark.file_streams import FileStream, file_stream
-from skewless.spark.interpreter import check_workers
+from skewless.spark.interpreter import check_workers, is_remote
 from skewless.spark.json_streams import JsonStream, json_stream, letter_paths
-from skewless.spark.plans import first_name, quoted
+from skewless.spark.origins import are_columns, ids_of_inputs, is_missing
+from skewless.spark.plans import empty_frame, first_name, quoted
 from skewless.spark.pushdown import pushed_down
 from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import (
     Steps,
     analysed,
     event_times_of,
+    identified_steps,
+    methods_of,
     traced,
     untraced,
     with_steps,
@@ -69,7 +74,8 @@ class Result(ABC):
 
     `sources` are the inputs, of which the columns `taken` are needed. Its `operator` emits
     `emitted`; `steps` are then done to its rows in
-    Catalyst. `rules` are what is asked of each input by the clock.
+    Catalyst. `rules` are what is asked of each input by the clock, `named` the columns of the
+    inputs that are among those of the result.
     """
 
     sources: tuple[DataFrame | Result, ...]
@@ -78,6 +84,7 @@ class Result(ABC):
     steps: Steps = ()
     shaped: StructType | None = None  # the columns after the steps, event times marked
     rules: tuple[ClockRules, ...] = field(kw_only=True)
+    named: tuple[Named, ...] = field(default=(), kw_only=True)
 
     output_modes: ClassVar[tuple[str, ...]] = ("append", "update")
     output_modes_text: ClassVar[str] = (
@@ -115,9 +122,9 @@ class Result(ABC):
         """The session of the inputs."""
         return self.sources[0].sparkSession
 
-    def printSchema(self) -> None:
-        """Print the columns as a tree."""
-        print(self.schema.treeString())
+    def printSchema(self, level: int | None = None) -> None:
+        """Print the columns as a tree, nested ones down to a level."""
+        print(self.schema.treeString() if level is None else self.schema.treeString(level))
 
     def explain(self) -> None:
         """Print the operators of the query, the lowest first, where their rows come from, and what
@@ -132,7 +139,7 @@ class Result(ABC):
             auto = "auto: as many as a batch needs, and the executors have cores"
             print(f"  instances: {auto if node.operator.elastic else node.operator.instances}")
         if self.steps:
-            print("then " + " → ".join(method for method, _ in self.steps))
+            print("then " + " → ".join(methods_of(self.steps)))
 
     def __repr__(self) -> str:
         columns = [f"{name}: {kind}" for name, kind in self.dtypes]
@@ -210,7 +217,7 @@ class Result(ABC):
 
     def groupBy(
         self,
-        *by: str | Sequence[str],
+        *by: str | Column | Sequence[str | Column],
         time: str | None = None,
         window: Duration | tuple[Duration, Duration] | None = None,
         late: Duration | None = None,
@@ -229,8 +236,37 @@ class Result(ABC):
 
     def _then(self, method: str, *arguments: Any) -> Self:
         step = (method, arguments)
-        shaped = analysed(self.sparkSession, self._columns_now, step)
+        try:
+            shaped = analysed(self.sparkSession, self._columns_now, step)
+            # What it does not find it leaves, without a word.
+            if method == "drop" and are_columns(arguments) and not is_remote(self.sparkSession):
+                return self._of_inputs(*step)
+        except ArgumentError as error:
+            if not is_missing(error.__cause__) or is_remote(self.sparkSession):
+                raise
+            try:
+                return self._of_inputs(*step)
+            except PySparkException:
+                raise error from error.__cause__
         return replace(self, steps=(*self.steps, step), shaped=shaped)
+
+    def _of_inputs(self, method: str, arguments: tuple[Any, ...]) -> Self:
+        """The result after a step that may name columns of the inputs: ``left["a"]``."""
+        ids = ids_of_inputs(self.sources, self.named)
+        steps = identified_steps(ids, (*self.steps, (method, arguments)))
+        shaped = self._nothing(steps).schema
+        return replace(self, steps=steps, shaped=StructType(shaped.fields))
+
+    def _nothing(self, steps: Steps) -> DataFrame:
+        emitted = traced(self.emitted, self._emitted_times)
+        return with_steps(empty_frame(self.sparkSession, emitted), steps)
+
+    def nothing(self) -> DataFrame:
+        """No rows with these columns, for Spark to analyse expressions over; they may name columns
+        of the inputs, too."""
+        if is_remote(self.sparkSession):
+            return empty_frame(self.sparkSession, self.schema)
+        return self._nothing(identified_steps(ids_of_inputs(self.sources, self.named), self.steps))
 
     # What less it may do ------------------------------------------------------------------------
 
@@ -334,9 +370,9 @@ class Result(ABC):
         """The same as `dataframe`, which says better what it does: PySpark's `toDF` renames."""
         return self._worked_out("toDF", workdir)
 
-    def show(self, n: int = 20, truncate: bool | int = True) -> None:
+    def show(self, n: int = 20, truncate: bool | int = True, vertical: bool = False) -> None:
         """Print the first rows; of static inputs only."""
-        self._worked_out("show").show(n, truncate)
+        self._worked_out("show").show(n, truncate, vertical)
 
 
 class RowsSpec(Protocol):

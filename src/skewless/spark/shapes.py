@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructField, StructType
 
@@ -15,10 +14,9 @@ from skewless.expressions.logic import all_of
 from skewless.expressions.tree import Column
 from skewless.spark.catalyst import Untranslatable
 from skewless.spark.catalyst.nodes import Node
-from skewless.spark.catalyst.translation import Translator
+from skewless.spark.catalyst.translation import Translator, arrow_of
 from skewless.spark.interpreter import is_remote
 from skewless.spark.plans import (
-    arrow_schema,
     chain_of,
     class_of,
     conjuncts,
@@ -81,10 +79,10 @@ def _shape(session: SparkSession, node: Any) -> Shape:
             Condition(str(part.sql()), translator.translate(Node.of(part)))
             for part in conjuncts(node.condition())
         ]
-        return Shape.keeping(_arrow(columns), all_of(parts))
+        return Shape.keeping(arrow_of(columns), all_of(parts))
     if class_of(node) != "Project":
         raise Untranslatable(f"{class_of(node)} is more than a projection or a filter")
-    schema = _arrow(_fields(node))
+    schema = arrow_of(_fields(node))
     made = [_column(one, translator, ids) for one in items(node.projectList())]
     for field, column in zip(schema, made, strict=True):
         if field.type != column.type:
@@ -97,13 +95,9 @@ def _column(named: Any, translator: Translator, ids: Sequence[int]) -> Expressio
     value = named.child() if class_of(named) == "Alias" else named
     if class_of(value) == "AttributeReference" and id_of(value) in ids:
         number = ids.index(id_of(value))
-        return Column(_arrow([translator.fields[number]]).field(0).type, number)
+        return Column(arrow_of([translator.fields[number]]).field(0).type, number)
     return translator.translate(Node.of(value))
 
 
 def _fields(plan: Any) -> list[StructField]:
     return list(StructType.fromJson(json.loads(plan.schema().json())).fields)
-
-
-def _arrow(fields: Sequence[StructField]) -> pa.Schema:
-    return arrow_schema(StructType(list(fields)))

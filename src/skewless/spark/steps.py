@@ -18,18 +18,33 @@ from pyspark.sql.types import DataType, StructField, StructType
 from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError
 from skewless.spark.interpreter import is_remote
+from skewless.spark.origins import BY_NAME, Ids, identified, is_missing
 from skewless.spark.plans import empty_frame, quoted, reason
 
 Step = tuple[str, tuple[Any, ...]]  # name of a DataFrame method, its arguments
 Steps = tuple[Step, ...]
 
 EVENT_TIME = "skewless.event_time"
+IDENTIFIED = "identified"  # a step of ours: later ones may name columns of the inputs
 
 
 def with_steps(rows: DataFrame, steps: Steps) -> DataFrame:
     for method, arguments in steps:
-        rows = getattr(rows, method)(*arguments)
+        if method == IDENTIFIED:
+            rows = identified(rows, *arguments)
+        else:
+            rows = getattr(rows, method)(*arguments)
     return rows
+
+
+def identified_steps(ids: Ids, steps: Steps) -> Steps:
+    """The same steps over rows that are known by ids of the inputs' columns."""
+    return steps if steps and steps[0][0] == IDENTIFIED else ((IDENTIFIED, (ids,)), *steps)
+
+
+def methods_of(steps: Steps) -> list[str]:
+    """What users did."""
+    return [method for method, _ in steps if method != IDENTIFIED]
 
 
 def analysed(session: SparkSession, traced: StructType, step: Step) -> StructType:
@@ -42,7 +57,8 @@ def analysed(session: SparkSession, traced: StructType, step: Step) -> StructTyp
         else:
             after = getattr(nothing, method)(*arguments).schema
     except (PySparkException, TypeError) as error:
-        accepted = f"valid over the columns {', '.join(traced.names)} ({reason(error)})"
+        why = BY_NAME if is_missing(error) else reason(error)
+        accepted = f"valid over the columns {', '.join(traced.names)} ({why})"
         written = ", ".join(map(str, arguments))
         raise ArgumentError(method, written, accepted) from error
     return StructType(after.fields)

@@ -205,9 +205,10 @@ def _refuse_names_twice(
 
 
 def _needed(keys: Sequence[int], time: int | None, parsed: Parsed) -> list[int]:
-    """The input columns that are handed to Python: that costs most, and by the column."""
+    """The input columns that are handed to Python: that costs most, and by the column. Without any,
+    nobody would know how many rows there are."""
     wanted = [*keys, *([] if time is None else [time]), *(i for _, _, used in parsed for i in used)]
-    return list(dict.fromkeys(wanted))
+    return list(dict.fromkeys(wanted)) or [0]
 
 
 def _spec(

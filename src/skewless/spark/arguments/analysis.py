@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype_json_string
@@ -67,9 +68,12 @@ def column_index(frame: DataFrame, column: Column) -> int:
     """The number of the column that an expression means."""
     plan = _analysed(lambda: frame.select(column))
     (found,) = items(plan.expressions()) if plan.expressions().length() == 1 else (None,)
-    ids = [id_of(attribute) for attribute in items(plan.children().apply(0).output())]
+    # Not those of the plan below: of a window Spark makes a column there, before all others.
+    ids = [id_of(attribute) for attribute in items(_analysed(lambda: frame).output())]
     if found is None or class_of(found) != "AttributeReference":
         raise NotUnderstoodError("it is computed: add it with withColumn first")
+    if id_of(found) not in ids:
+        raise NotUnderstoodError("windows are for `time` and `window` of sk.aggregate or groupBy")
     return ids.index(id_of(found))
 
 
@@ -78,6 +82,8 @@ def _analysed(make: Any) -> Any:
         return make()._jdf.queryExecution().analyzed()
     except PySparkException as error:
         raise NotUnderstoodError(f"Spark says: {reason(error)}") from error
+    except Py4JError as error:  # windows in a join's condition
+        raise NotUnderstoodError("Spark fails at it: add columns with withColumn first") from error
 
 
 def _equality(expression: Any, numbers: dict[int, tuple[int, int]]) -> Equality:

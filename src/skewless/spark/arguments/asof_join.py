@@ -129,7 +129,7 @@ def asof_join(
     taken = tuple(this.every_column for this in inputs)
     emitted = struct_of(inputs, named)
     sources = tuple(this.source for this in inputs)
-    found = AsofJoined(sources, taken, emitted, spec=spec, place=place, rules=rules)
+    found = AsofJoined(sources, taken, emitted, spec=spec, place=place, rules=rules, named=named)
     return found if where is None else found.where(where)
 
 

@@ -86,9 +86,7 @@ class Input:
     @property
     def frame(self) -> DataFrame:
         """A DataFrame with these columns, for Spark to analyse expressions over."""
-        if not isinstance(self.source, Result):
-            return self.source
-        return empty_frame(self.source.sparkSession, self.source.schema)
+        return self.source.nothing() if isinstance(self.source, Result) else self.source
 
     def cast(self, index: int, casts: Sequence[DataType]) -> int:
         """The number of a column as Spark casts it, which it does before rows are taken in."""

@@ -80,9 +80,10 @@ def deduplicate(
     def place(spec: DeduplicateSpec, cores: int) -> DeduplicateOperator:
         return DeduplicateOperator(spec, count or cores, elastic=count is None)
 
-    emitted = struct_of(inputs, named_columns(inputs, ("",), ("",)))
+    named = named_columns(inputs, ("",), ("",))
+    emitted = struct_of(inputs, named)
     taken = (this.every_column,)
-    return Deduplicated((df,), taken, emitted, spec=spec, place=place, rules=rules)
+    return Deduplicated((df,), taken, emitted, spec=spec, place=place, rules=rules, named=named)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -39,6 +39,7 @@ from skewless.spark.arguments.times import (
     parse_times,
 )
 from skewless.spark.catalyst import Untranslatable, translated
+from skewless.spark.origins import ids_of_inputs
 from skewless.spark.result import RowsResult, sizes
 from skewless.strategies import choose_strategy
 
@@ -125,9 +126,10 @@ def join(
         for left rows, a lower one for right rows.
     condition
         What else must hold for two rows to match, as SQL or a Column over the names that columns
-        have in the result of an inner join: ``"abs(price - price_right) < 0.05"``. It is evaluated
-        before rows leave Python, and means what it means in Spark; what cannot be taken over to the
-        letter is refused. In outer, semi and anti joins it decides about who has a partner.
+        have in the result of an inner join: ``"abs(price - price_right) < 0.05"``; or over those of
+        the inputs, ``left["price"] < right["price"]``. It is evaluated before rows leave Python,
+        and means what it means in Spark; what cannot be taken over to the letter is refused. In
+        outer, semi and anti joins it decides about who has a partner.
     where
         A filter over the result's columns, in SQL or a Column.
     strategy
@@ -172,7 +174,7 @@ def join(
     taken = tuple(this.every_column for this in inputs)
     sources = tuple(this.source for this in inputs)
     emitted = struct_of(inputs, named)
-    matches = Joined(sources, taken, emitted, spec=spec, place=place, rules=rules)
+    matches = Joined(sources, taken, emitted, spec=spec, place=place, rules=rules, named=named)
     return matches if where is None else matches.where(where)
 
 
@@ -184,8 +186,12 @@ def _pair_condition(
 ) -> PairCondition:
     """A condition over the columns that an inner join has."""
     named = _named(inputs, on, suffixes, INNER)
+    sources = [this.source for this in inputs]
+    schema = struct_of(inputs, named)
     try:
-        found = translated(inputs[0].source.sparkSession, struct_of(inputs, named), condition)
+        found = translated(
+            sources[0].sparkSession, schema, condition, lambda: ids_of_inputs(sources, named)
+        )
     except Untranslatable as error:
         raise ArgumentError("condition", condition, str(error)) from error
     return PairCondition(found, tuple((SIDES[c.input], c.index) for c in named))
@@ -194,7 +200,8 @@ def _pair_condition(
 def _parse_how(how: object, bounds: tuple[int, int], *, is_stream: bool) -> JoinType:
     found = join_type(how) if isinstance(how, str) else None
     if found is None:
-        raise ArgumentError("how", how, f"one of: {', '.join(map(repr, JOIN_TYPES))}")
+        accepted = f"one of: {', '.join(map(repr, JOIN_TYPES))}; or 'left_outer' and its like"
+        raise ArgumentError("how", how, accepted)
     ends = {"left": ("upper", bounds[1]), "right": ("lower", bounds[0])}
     for side in found.unmatched if is_stream else ():
         end, bound_us = ends[side]

@@ -152,7 +152,7 @@ def join3(
     taken = tuple(this.every_column for this in inputs)
     sources = tuple(this.source for this in inputs)
     emitted = struct_of(inputs, named)
-    joined = Joined3(sources, taken, emitted, spec=spec, place=place, rules=rules)
+    joined = Joined3(sources, taken, emitted, spec=spec, place=place, rules=rules, named=named)
     return joined if where is None else joined.where(where)
 
 

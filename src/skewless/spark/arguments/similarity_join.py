@@ -147,7 +147,10 @@ def similarity_join(
 
     taken = tuple(this.every_column for this in inputs)
     emitted = _schema(inputs, named)
-    similar = Similar(sources, taken, emitted, spec=spec, place=place, rules=rules)
+    similar = Similar(
+        sources, taken, emitted, spec=spec, place=place, rules=rules,
+        named=named if len(inputs) > 1 else (),
+    )  # fmt: skip
     return similar if where is None else similar.where(where)
 
 

@@ -7,7 +7,7 @@ that is faithful to the letter is refused: an approximation would give other row
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +21,7 @@ from skewless.expressions import Condition, Expression
 from skewless.expressions.tree import Column, Constant, constant, folded
 from skewless.expressions.zones import UTC, Zone
 from skewless.spark.interpreter import is_remote
+from skewless.spark.origins import BY_NAME, Ids, identified, is_missing
 from skewless.spark.plans import arrow_schema, empty_frame, reason
 
 from .nodes import Node
@@ -43,7 +44,8 @@ class Untranslatable(Exception):  # noqa: N818  (says what a condition is)
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(
-            f"{reason}; it cannot be translated. `where` behind an inner join runs it in Spark"
+            f"one that can be done on Arrow to the letter ({reason}). `where` behind an inner join "
+            "runs it in Spark"
         )
 
 
@@ -101,8 +103,7 @@ class Translator:
             raise Untranslatable(f"`{node.fields['name']}` is computed by a plan of its own")
         field = self.fields[number]
         refuse_collation(field.dataType, field.name)
-        type = arrow_schema(StructType([field])).field(0).type
-        return Column(type, number)
+        return Column(arrow_of([field]).field(0).type, number)
 
     def _constant(self, node: Node) -> Constant:
         """A part without columns, evaluated by Spark. Raises LookupError if it has no value."""
@@ -135,6 +136,14 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
+def arrow_of(fields: Sequence[StructField]) -> pa.Schema:
+    """Columns as Arrow has them; of some types only Spark has."""
+    try:
+        return arrow_schema(StructType(list(fields)))
+    except PySparkException as error:
+        raise Untranslatable(reason(error)) from error
+
+
 def refuse_collation(kind: DataType, name: str) -> None:
     if isinstance(kind, CharType | VarcharType):
         raise Untranslatable(f"the column `{name}` is of the type {kind.simpleString()}")
@@ -146,24 +155,47 @@ def refuse_collation(kind: DataType, name: str) -> None:
 
 
 def translated(
-    session: SparkSession, schema: StructType, condition: str | SparkColumn
+    session: SparkSession,
+    schema: StructType,
+    condition: str | SparkColumn,
+    ids: Callable[[], Ids] = dict,
 ) -> Condition:
-    """A condition over columns that are numbered as in the schema.
+    """A condition over columns that are numbered as in the schema. It may also name them by those
+    `ids`, which are asked for if it seems to.
 
     Raises ArgumentError if Spark does not accept it, Untranslatable if only Spark can evaluate it.
     """
     if is_remote(session):
         raise Untranslatable("Spark Connect does not show the tree of a condition")
     rows = empty_frame(session, schema)
-    root = analysed(rows, condition)
+    try:
+        root = analysed(rows, condition)
+    except ArgumentError as error:
+        if not is_missing(error.__cause__):
+            raise
+        rows = identified(rows, ids())
+        root = analysed(rows, condition)
+        found = Translator.of(rows).translate(root)
+        # Spark writes the names of the inputs, which may be the same: checkpoints go by this text.
+        names = (schema.names[number] for number in _numbers(found))
+        return Condition(f"{root.jvm.sql()} of {', '.join(names)}", found)
     return Condition(str(root.jvm.sql()), Translator.of(rows).translate(root))
+
+
+def _numbers(expression: Expression) -> Iterator[int]:
+    """The columns in an expression as they are written there."""
+    if isinstance(expression, Column):
+        yield expression.number
+    for part in expression.parts:
+        yield from _numbers(part)
 
 
 def analysed(rows: DataFrame, condition: str | SparkColumn) -> Node:
     try:
         kept = rows.where(condition)
     except (PySparkException, TypeError) as error:
-        accepted = f"a condition over the columns {', '.join(rows.columns)} ({reason(error)})"
+        why = BY_NAME if is_missing(error) else reason(error)
+        accepted = f"a condition over the columns {', '.join(rows.columns)} ({why})"
         raise ArgumentError("condition", str(condition), accepted) from error
     return Node.of(kept._jdf.queryExecution().analyzed().condition())
 
