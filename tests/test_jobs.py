@@ -164,7 +164,8 @@ OPEN = {
     "a generator": ('format = "rate"\nselect = ["inline(f(value))", "value"]', ["anything"]),
     "unparsed": ('format = "rate"\nselect = ["value:a.b AS x", "value"]', ["x"]),
     "a lambda": (
-        'format = "text"\nselect = ["transform(split(value, \',\'), x -> upper(x)) AS parts"]',
+        'format = "text"\npath = "in"\n'
+        "select = [\"transform(split(value, ','), x -> upper(x)) AS parts\"]",
         ["parts"],
     ),
     "an alias used again": (
@@ -178,7 +179,10 @@ OPEN = {
     "a cast": ('format = "kafka"\nselect = ["CAST(key AS STRING)"]', ["key"]),
     "all but": ('format = "rate"\nselect = ["* EXCEPT (value)", "value AS v"]', ["timestamp", "v"]),
     "quoted": ('format = "rate"\nselect = ["value AS `a b`"]', ["a b"]),
-    "metadata": ('format = "text"\nselect = ["_metadata.file_path AS file", "user"]', ["file"]),
+    "metadata": (
+        'format = "text"\npath = "in"\nselect = ["_metadata.file_path AS file", "user"]',
+        ["file"],
+    ),
 }
 
 
@@ -368,8 +372,9 @@ BAD_FORMS = {name: text for name, (text, _) in BAD.items() if name not in BEYOND
 # Of the short form: those that are no matter of two keys, or of what a text holds.
 OF_TWO_KEYS = {
     "missing time", "within negative", "within reversed", "strategy and balance",
-    "time and left_time", "path of a file sink", "memory", "balance groups", "conf",
-    "master in conf", "syntax", "unended", "twice", "within", "within half open, wrong", "late",
+    "time and left_time", "path of a file sink", "path of files", "memory", "balance groups",
+    "conf", "master in conf", "syntax", "unended", "twice", "within", "within half open, wrong",
+    "late",
 }  # fmt: skip
 BAD_SHORT = {n: JOB.replace(o, w) for n, (o, w, _) in REFUSED.items() if n not in OF_TWO_KEYS}
 
