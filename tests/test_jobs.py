@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import skewless as sk
 from skewless.cli import app
+from skewless.cli.run import done_by
 from skewless.errors import JobFileError
 from skewless.jobfile import JobFile, load_jobs
 from skewless.jobfile.argument_kinds import AGGREGATES, QUANTILE
@@ -61,6 +62,13 @@ def test_every_step_is_a_call(tmp_path: Path, text: str, call: Any) -> None:
     # tests/spark/test_jobs.py compares what is made of both; here only which arguments there are.
     given = set(step.arguments) | ({"where"} if step.where else set())
     assert given - {"suffixes", "instances"} == set(arguments) - {"suffixes", "instances"}
+
+
+def test_only_joins_have_joined(tmp_path: Path) -> None:
+    (joined,) = loaded(tmp_path, step_file(CALLS["join"][0])).jobs
+    text = step_file('deduplicate = "orders"\nby = "cell"\ntime = "at"\nwithin = "1 minute"')
+    (first,) = loaded(tmp_path, text).jobs
+    assert (done_by(joined), done_by(first)) == ("joined", "ran")
 
 
 def test_steps_follow_one_another(tmp_path: Path) -> None:
