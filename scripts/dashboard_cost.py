@@ -74,6 +74,8 @@ def follow(root: Path, story: Story, batches: int, seconds: int) -> None:
     with chromium() as browser:
         for what in ("opened at once", "opened again", "opened again"):
             page = browser.new_context(viewport=WIDE).new_page()
+            asked = page.context.new_cdp_session(page)
+            asked.send("Performance.enable", {"timeDomain": "threadTicks"})
             begun = time.monotonic()
             page.goto(url)
             page.locator("#tiles .tile").first.wait_for()
@@ -81,6 +83,9 @@ def follow(root: Path, story: Story, batches: int, seconds: int) -> None:
             page.locator("#latency .chart .main-svg").first.wait_for()
             charts, load = time.monotonic() - begun, os.getloadavg()[0] / (os.cpu_count() or 1)
             print(f"{what}: {figures:.2f} s, charts {charts:.2f} s (load {load:.1f} per core)")
+            told = asked.send("Performance.getMetrics")["metrics"]
+            cpu_s = {one["name"]: one["value"] for one in told}
+            print(f"  {cpu_s['TaskDuration']:.2f} s of the page's processor time")
             while "reading" in page.locator("#where").inner_text():
                 page.wait_for_timeout(200)
         written, cpu, begun = Written(root), spent(server), time.monotonic()

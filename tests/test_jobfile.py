@@ -351,6 +351,7 @@ REFUSED = {
         'on = "cell"\non_null_time = "keep"',
         'job.toml:9: `join.on_null_time` must be one of: "error", "drop"; received "keep"',
     ),
+    "path of files": ('path = "in/orders"\n', "", "job.toml:2: `left.path` is missing"),
     "path of a file sink": ('"noop"', '"parquet"', "job.toml:12: `sink.path` is missing"),
     "memory": ('"noop"', '"memory"', "job.toml:13: `sink.format` must be a sink that outlives"),
     "options": (

@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 import skewless as sk
 from skewless.cli import app
+from skewless.cli.run import done_by
 from skewless.errors import JobFileError
 from skewless.jobfile import JobFile, load_jobs
 from skewless.jobfile.argument_kinds import AGGREGATES, QUANTILE
@@ -61,6 +62,13 @@ def test_every_step_is_a_call(tmp_path: Path, text: str, call: Any) -> None:
     # tests/spark/test_jobs.py compares what is made of both; here only which arguments there are.
     given = set(step.arguments) | ({"where"} if step.where else set())
     assert given - {"suffixes", "instances"} == set(arguments) - {"suffixes", "instances"}
+
+
+def test_only_joins_have_joined(tmp_path: Path) -> None:
+    (joined,) = loaded(tmp_path, step_file(CALLS["join"][0])).jobs
+    text = step_file('deduplicate = "orders"\nby = "cell"\ntime = "at"\nwithin = "1 minute"')
+    (first,) = loaded(tmp_path, text).jobs
+    assert (done_by(joined), done_by(first)) == ("joined", "ran")
 
 
 def test_steps_follow_one_another(tmp_path: Path) -> None:
@@ -164,7 +172,8 @@ OPEN = {
     "a generator": ('format = "rate"\nselect = ["inline(f(value))", "value"]', ["anything"]),
     "unparsed": ('format = "rate"\nselect = ["value:a.b AS x", "value"]', ["x"]),
     "a lambda": (
-        'format = "text"\nselect = ["transform(split(value, \',\'), x -> upper(x)) AS parts"]',
+        'format = "text"\npath = "in"\n'
+        "select = [\"transform(split(value, ','), x -> upper(x)) AS parts\"]",
         ["parts"],
     ),
     "an alias used again": (
@@ -178,7 +187,10 @@ OPEN = {
     "a cast": ('format = "kafka"\nselect = ["CAST(key AS STRING)"]', ["key"]),
     "all but": ('format = "rate"\nselect = ["* EXCEPT (value)", "value AS v"]', ["timestamp", "v"]),
     "quoted": ('format = "rate"\nselect = ["value AS `a b`"]', ["a b"]),
-    "metadata": ('format = "text"\nselect = ["_metadata.file_path AS file", "user"]', ["file"]),
+    "metadata": (
+        'format = "text"\npath = "in"\nselect = ["_metadata.file_path AS file", "user"]',
+        ["file"],
+    ),
 }
 
 
@@ -368,8 +380,9 @@ BAD_FORMS = {name: text for name, (text, _) in BAD.items() if name not in BEYOND
 # Of the short form: those that are no matter of two keys, or of what a text holds.
 OF_TWO_KEYS = {
     "missing time", "within negative", "within reversed", "strategy and balance",
-    "time and left_time", "path of a file sink", "memory", "balance groups", "conf",
-    "master in conf", "syntax", "unended", "twice", "within", "within half open, wrong", "late",
+    "time and left_time", "path of a file sink", "path of files", "memory", "balance groups",
+    "conf", "master in conf", "syntax", "unended", "twice", "within", "within half open, wrong",
+    "late",
 }  # fmt: skip
 BAD_SHORT = {n: JOB.replace(o, w) for n, (o, w, _) in REFUSED.items() if n not in OF_TWO_KEYS}
 

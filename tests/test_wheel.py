@@ -63,6 +63,8 @@ def test_what_a_wheel_holds(wheel: Path) -> None:
     assert (told["Name"], told["Version"]) == ("skewless", sk.__version__)
     assert told["License-Expression"] == "Apache-2.0"
     assert {"skewless/__main__.py", "skewless/py.typed"} <= set(names)
+    charts = {"plotly-cartesian.min.js.gz", "plotly.LICENSE"}
+    assert charts <= {Path(name).name for name in names if "monitor/static/" in name}
     folders = {name.split("/")[0] for name in names}
     assert folders == {"skewless", f"skewless-{sk.__version__}.dist-info"}
 

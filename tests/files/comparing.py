@@ -54,7 +54,15 @@ def read_here(
 
 
 def rows_of(table: pa.Table) -> Counter[str]:
-    return Counter(map(repr, table.to_pylist()))
+    """Times as numbers: Python's own end with the year 9999."""
+    numbers = [pa.types.is_timestamp(type) or pa.types.is_date(type) for type in table.schema.types]
+    plain = [
+        pa.chunked_array([chunk.view(f"int{chunk.type.bit_width}") for chunk in column.chunks])
+        if is_number and column.num_chunks
+        else column
+        for column, is_number in zip(table.columns, numbers, strict=True)
+    ]
+    return Counter(map(repr, pa.table(plain, names=table.column_names).to_pylist()))
 
 
 def of_format(name: str, path: Path, ddl: str, **settings: Any) -> FileFormat:

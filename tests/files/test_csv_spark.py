@@ -12,8 +12,10 @@ import pytest
 
 from skewless.errors import ArgumentError, DataError
 from skewless.files import lines
+from skewless.spark.catalyst.zones import zone_of
 from tests.files.comparing import assert_same, of_format, read_here, rows_of
 from tests.files.making import DDL, ddl, table
+from tests.spark.support import settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -154,9 +156,6 @@ def test_every_line_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ('1,"a""b"', "i int, s string"),
         ("１,a", "i int, s string"),
         ("0x1p3,a", "d double, s string"),
-        ("2024-1-2,a", "d date, s string"),
-        ("2024-01-02 03:04,a", "t timestamp, s string"),
-        ("2024-01-02T03:04:05+01:00,a", "t timestamp, s string"),
     ],
 )
 def test_what_only_spark_can_read(tmp_path: Path, text: str, declared: str) -> None:
@@ -175,6 +174,28 @@ def test_bytes_and_zones_that_only_spark_can_read(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="of no form that is known here"):
         form = of_format("csv", tmp_path, "t timestamp", time_zone="Europe/Berlin")
         read_here(form, tmp_path)
+
+
+_ODD_TIMES = (
+    "2024-1-2|2024-01-02 03:04|2024-01-02T03:04:05+01:00|2024-01-02T03:04:05 America/New_York|2024|"
+    "2024-01| 2024-01-02 03:04:05 |2024-03-31 02:30:00|2024-10-27 02:30:00|1800-01-01 00:00:00|"
+    "2024-01-02 3:4:5|+12024-01-02|-0044-03-15|2024-01-02 03:04:05GMT+02:00|2024-01-02T|19000|-5|"
+    "12024-01-02 00:00:00|2024-01-02 03:04:05.|2024-01-02x|2024-01-02 03:04:05 PST|1/2/2024"
+)
+
+
+@pytest.mark.parametrize("zone", ["Europe/Berlin", "UTC", "-03:30"])
+def test_times_of_any_form_and_zone(spark: SparkSession, tmp_path: Path, zone: str) -> None:
+    """Times that name no zone are of the session's, which hardly ever is UTC."""
+    times = [*TIMES, *_ODD_TIMES.split("|")]
+    written(tmp_path / "a.csv", [times] * 3)
+    declared = "t timestamp, n timestamp_ntz, d date"
+    with settings_of(spark, {"spark.sql.session.timeZone": zone}):
+        known = {"time_zone": zone, "zone": zone_of(spark, zone)}
+        assert len(assert_same(spark, "csv", tmp_path, declared, **known)) == len(times)
+        dropped = assert_same(spark, "csv", tmp_path, declared, options={"mode": "DROPMALFORMED"},
+                              **known)  # fmt: skip
+        assert 0 < len(dropped) < len(times)
 
 
 def test_failing_fast(spark: SparkSession, tmp_path: Path) -> None:

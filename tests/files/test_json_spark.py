@@ -13,9 +13,11 @@ import pytest
 
 from skewless.errors import ArgumentError, DataError
 from skewless.files import lines
+from skewless.spark.catalyst.zones import zone_of
 from tests.files.comparing import assert_same, of_format, read_here
 from tests.files.making import DDL, NESTED, ddl, nested, table
 from tests.files.test_csv_spark import TIMES
+from tests.spark.support import settings_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -96,31 +98,57 @@ def test_files_of_spark_in_parts(
         assert len(found) == 300
 
 
-ONLY_SPARK = [
+NOT_PLAIN = [
     '{"a":"1"}', '{"a":1.0}', '{"a":true}', '{"a":9223372036854775808}', '{"a":01}', '{"a":[1]}',
-    '{"a":1,"a":2}', '{"a":1}{"a":2}', '{"a":1} x', '{"a":1,}', "{'a':1}", "[{}]", '{"a":1}//c',
+    '{"a":1,"a":2}', '{"a":1}{"a":2}', '{"a":1} x', '{"a":1,}', "{'a':1}", '{"a":1}//c',
     '{"b":1}', '{"b":true}', '{"b":[1]}', '{"b":{}}', '{"b":"\\ud83d"}', '{"b":"a\tb"}',
     '{"d":1000}', '{"d":1.005}', '{"t":"2024-1-1"}', '{"t":5}', '{"l":["abc"]}', '{"l":[5]}',
     '{"s":1}', '{"s":{"x":"y"}}', '{"i":128}', '{"f":-0}', '{"lf":[{"f":-0}]}',
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", ONLY_SPARK)
-def test_what_only_spark_can_read(tmp_path: Path, text: str) -> None:
-    folder = write(tmp_path / "a.json", '{"a":1}', text, '{"a":3}')
-    declared = (
-        f"{DECLARED}, d decimal(5,2), t date, l array<date>, s struct<x:int>, i tinyint, f float, "
-        "lf array<struct<f:double>>"
-    )
-    form = of_format("json", folder, declared, options={"ignoreCorruptFiles": "true"})
+NOT_PLAIN_TYPES = (
+    f"{DECLARED}, d decimal(5,2), t date, l array<date>, s struct<x:int>, i tinyint, f float, "
+    "lf array<struct<f:double>>"
+)
+
+
+@pytest.mark.parametrize("mode", ["PERMISSIVE", "DROPMALFORMED"])
+def test_values_that_are_not_plain(spark: SparkSession, tmp_path: Path, mode: str) -> None:
+    """What Arrow's parser stops at is no reason to stop a stream that Spark goes on with."""
+    for number, text in enumerate(NOT_PLAIN):
+        write(tmp_path / f"{number}.json", '{"a":1}', text, '{"a":3}')
+    write(tmp_path / "all.json", *GOOD, *NOT_PLAIN, *MALFORMED)
+    found = assert_same(spark, "json", tmp_path, NOT_PLAIN_TYPES, options={"mode": mode})
+    assert len(found) > 2 * len(NOT_PLAIN)
+
+
+def test_failing_fast(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a.json", '{"a":1}', '{"a":"1"}', '{"b":1}')
+    failing = of_format("json", folder, DECLARED, options={"mode": "FAILFAST"})
+    with pytest.raises(DataError, match="malformed lines: 1; the mode is FAILFAST"):
+        read_here(failing, folder, tasks=1)
+
+
+def test_times_of_another_zone(spark: SparkSession, tmp_path: Path) -> None:
+    zone = "Europe/Berlin"
+    texts = [json.dumps({"t": text, "n": text}) for text in [*TIMES, "2024-03-31 02:30:00"]]
+    folder = write(tmp_path / "a.json", *texts)
+    with settings_of(spark, {"spark.sql.session.timeZone": zone}):
+        known = {"time_zone": zone, "zone": zone_of(spark, zone)}
+        assert_same(spark, "json", folder, "t timestamp, n timestamp_ntz", **known)
+
+
+def test_several_rows_of_a_line_are_sparks(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a.json", '{"a":1}', '[{"a":2},{"a":3}]')
+    form = of_format("json", folder, DECLARED, options={"ignoreCorruptFiles": "true"})
     with pytest.raises(DataError, match=r"a\.json: .*`spark.readStream` reads such files"):
         read_here(form, folder, tasks=1)
 
 
-def test_a_line_of_two_and_one_of_half(tmp_path: Path) -> None:
+def test_a_line_of_two_and_one_of_half(spark: SparkSession, tmp_path: Path) -> None:
     folder = write(tmp_path / "a.json", '{"a":1}{"a":2}', '{"a":', "3}")
-    with pytest.raises(DataError, match=r"`spark.readStream` reads such files"):
-        read_here(of_format("json", folder, DECLARED), folder, tasks=1)
+    assert len(assert_same(spark, "json", folder, DECLARED)) == 3
     (tmp_path / "a.json").write_bytes(b'{"b":"\xff"}\n')
     with pytest.raises(DataError, match="it is not UTF-8"):
         read_here(of_format("json", folder, DECLARED), folder)

@@ -23,7 +23,6 @@ from tests.monitor.browser import (
 from tests.monitor.histories import Story, Written, batch_report, checkpoint, composed_checkpoint
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(executable() is None, reason="no Chromium here: apt install chromium"),
 ]
 pytest.importorskip("playwright")
@@ -92,6 +91,7 @@ def plotted(page: Any, figure: str, trace: int = 0) -> Any:
     return page.evaluate(f"document.querySelector('#{figure} .chart').data[{trace}]")
 
 
+@pytest.mark.slow
 def test_it_follows_a_query(opened: Opened, tmp_path: Path) -> None:
     written = checkpoint(tmp_path, STORY, 20)
     page = opened(tmp_path)
@@ -126,6 +126,7 @@ def test_a_split_as_it_happens(opened: Opened, tmp_path: Path) -> None:
         until(page, f"document.querySelector('#{figure} .chart').data[0].x.length == 32")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_deleted_and_comes_back(opened: Opened, tmp_path: Path) -> None:
     written = checkpoint(tmp_path / "ckpt", STORY, 10)
     page = opened(tmp_path / "ckpt")
@@ -139,6 +140,7 @@ def test_a_checkpoint_that_is_deleted_and_comes_back(opened: Opened, tmp_path: P
     says(page, "#where", "batch 11")
 
 
+@pytest.mark.slow
 def test_a_checkpoint_that_is_not_there_yet(opened: Opened, tmp_path: Path) -> None:
     page = opened(tmp_path / "later", wait=False)
     says(page, "#banner", "There is no checkpoint of a skewless query at")
@@ -148,6 +150,7 @@ def test_a_checkpoint_that_is_not_there_yet(opened: Opened, tmp_path: Path) -> N
     page.locator("#throughput .chart .main-svg").first.wait_for()
 
 
+@pytest.mark.slow
 def test_ten_thousand_batches(opened: Opened, tmp_path: Path) -> None:
     story = Story(instances=4, figures=False, hot_from=7777, split_after=7779)
     checkpoint(tmp_path, story, 10_000)
@@ -167,6 +170,7 @@ def test_ten_thousand_batches(opened: Opened, tmp_path: Path) -> None:
     assert max(plotted(page, "ratio", 1)["y"]) == pytest.approx(hottest, rel=1e-3)
 
 
+@pytest.mark.slow
 def test_a_thousand_instances(opened: Opened, tmp_path: Path) -> None:
     story = Story(instances=1000, slots_each=4, hot_from=4, split_after=10)
     checkpoint(tmp_path, story, 30)
@@ -211,6 +215,7 @@ def test_a_token_is_asked_for(
         shown.stop()
 
 
+@pytest.mark.slow
 def test_it_says_when_the_dashboard_is_gone(browser: Any, tmp_path: Path) -> None:
     checkpoint(tmp_path, STORY, 5)
     shown = Dashboard([str(tmp_path)], "127.0.0.1", 0).start()
@@ -222,6 +227,7 @@ def test_it_says_when_the_dashboard_is_gone(browser: Any, tmp_path: Path) -> Non
     page.close()
 
 
+@pytest.mark.slow
 def test_many_queries_and_their_operators(opened: Opened, tmp_path: Path) -> None:
     checkpoint(tmp_path / "one", STORY, 10)
     composed_checkpoint(tmp_path / "two", 12)
@@ -238,6 +244,7 @@ def test_many_queries_and_their_operators(opened: Opened, tmp_path: Path) -> Non
     says(page, "#where", "batch 9")
 
 
+@pytest.mark.slow
 def test_by_keyboard_alone(opened: Opened, tmp_path: Path) -> None:
     checkpoint(tmp_path, STORY, 30)
     page = opened(tmp_path)
@@ -261,6 +268,7 @@ def test_by_keyboard_alone(opened: Opened, tmp_path: Path) -> None:
     says(page, "#pulse", "paused")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [{"color_scheme": "light"}, {"color_scheme": "dark"}, {"viewport": NARROW}],
@@ -280,6 +288,7 @@ def test_it_is_accessible(opened: Opened, tmp_path: Path, options: dict[str, Any
     assert found.violations_count == 0, found.generate_report()
 
 
+@pytest.mark.slow
 def test_it_fits_a_narrow_screen(opened: Opened, tmp_path: Path) -> None:
     long = "a-key-" * 40
     checkpoint(tmp_path, Story(hot=long, hot_from=2, split_after=5), 12)
@@ -288,6 +297,7 @@ def test_it_fits_a_narrow_screen(opened: Opened, tmp_path: Path) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= NARROW["width"]
 
 
+@pytest.mark.slow
 def test_ranges_of_batches(opened: Opened, tmp_path: Path) -> None:
     checkpoint(tmp_path, Story(figures=False), 300)
     page = opened(tmp_path)
@@ -296,6 +306,7 @@ def test_ranges_of_batches(opened: Opened, tmp_path: Path) -> None:
     assert plotted(page, "throughput")["x"] == list(range(200, 300))
 
 
+@pytest.mark.slow
 def test_the_page_of_a_run_needs_no_server(
     opened: Opened, tmp_path: Path, complaints: Complaints
 ) -> None:

@@ -41,6 +41,7 @@ def test_the_page_needs_nothing_else(tmp_path: Path) -> None:
     ours = page[: page.index("skewless-run")]
     assert not re.search(r'(src|href)="(?!#|data:)', ours)
     assert "assets/" not in ours
+    assert len(page) < 2_000_000, "it is mailed around, and opened by a browser in one go"
 
 
 def test_a_key_cannot_break_out(tmp_path: Path) -> None:

@@ -184,8 +184,9 @@ def test_what_is_done_to_rows_before(spark: SparkSession, tmp_path: Path, name: 
         lambda frame: frame.withColumn("x", F.udf(lambda k: k, "bigint")("k")),
         lambda frame: frame.dropDuplicates(["k"]),
         lambda frame: frame.union(frame),
+        lambda frame: frame.select("*", "_metadata.file_name"),
     ],
-    ids=["now", "udf", "deduplicated", "union"],
+    ids=["now", "udf", "deduplicated", "union", "files"],
 )
 def test_what_only_spark_can_do(spark: SparkSession, tmp_path: Path, steps: Steps) -> None:
     left, _ = keyed_pair(tmp_path)

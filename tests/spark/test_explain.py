@@ -145,6 +145,29 @@ def test_expected_state_is_about_what_it_becomes(
     assert "rows per second of event time" in str(told)
 
 
+@pytest.mark.parametrize("strategy", ["auto", sk.TriJoin()], ids=["rows", "pairs"])
+def test_expected_state_of_three_streams(
+    stream: DataFrame, tmp_path: Path, strategy: str | sk.TriJoin
+) -> None:
+    """The stream in the middle is stored for both conditions; pairs lie beside rows."""
+
+    def joined() -> sk.Result:
+        return sk.join3(stream, stream, stream, on=[sk.equal("r.k", "s.k"), sk.equal("s.k", "t.k")],
+                        time="at", within="10 seconds", strategy=strategy)  # fmt: skip
+
+    checkpoint = str(tmp_path / "ckpt")
+    writer = joined().writeStream.format("noop").option("checkpointLocation", checkpoint)
+    finish(writer.trigger(availableNow=True).start())
+    (operator,) = sk.explain(joined(), checkpoint=checkpoint).operators
+    assert [i.copies for i in operator.inputs] == [1, 2, 1]
+    assert [i.expected_rows for i in operator.inputs] == pytest.approx([20, 20, 20], rel=0.05)
+    last = sk.history(checkpoint)[-1]
+    pairs = last.counters["intermediates"] / (last.state_rows - last.counters["intermediates"])
+    assert (pairs > 0) == (strategy != "auto")
+    assert operator.expected_rows == pytest.approx(60 * (1 + pairs), rel=0.05)
+    assert "stored twice, once for each condition, for 10" in str(sk.explain(joined()))
+
+
 def test_what_is_no_result_is_refused(stream: DataFrame) -> None:
     with pytest.raises(ArgumentError, match="`result` must be a result of skewless"):
         sk.explain(stream)  # type: ignore[arg-type]

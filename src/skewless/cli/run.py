@@ -127,10 +127,15 @@ def title_of(job: Job) -> str:
     return f"{name}: {' ⋈ '.join(step.inputs)} on {_key(job)}, {when}"
 
 
+def done_by(job: Job) -> str:
+    """What has become of batches."""
+    return "joined" if len(job.steps) == 1 and "join" in job.last.operator else "ran"
+
+
 def _summarize(job: Job, labels: Labels, outcome: Outcome, console: Console) -> None:
     totals = total(outcome.reports)
     new = totals.batches - outcome.earlier
-    verb = "stopped after" if outcome.exit_code else "joined" if len(job.steps) == 1 else "ran"
+    verb = "stopped after" if outcome.exit_code else done_by(job)
     batches = f"{new} batch{'' if new == 1 else 'es'}"
     continued = f", continuing after {outcome.earlier}" if outcome.earlier else ""
     whose = f"{job.name}: " if job.path_in_file else ""

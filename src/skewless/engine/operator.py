@@ -337,6 +337,10 @@ class Operator(ABC):
         """Who works on which rows, in a few words."""
         return "equal ranges of keys"
 
+    def copies(self, name: str) -> int:
+        """How often each row of an input lies in the state."""
+        return 1
+
     def exchanged(self) -> Mapping[str, Layout]:
         """The sides whose rows may come together from several tasks, by ranges of their hashes."""
         return {}

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from skewless.engine.operator import Arrival
 
 HEAVY_KEYS_TOLD = 10
+INTERMEDIATES = "intermediates"  # the counter of what is in the state that no input has brought
 
 
 @dataclass(frozen=True)

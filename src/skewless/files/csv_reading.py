@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from skewless.arrays.types import frozen
 from skewless.errors import ArgumentError, ColumnError
+from skewless.expressions.zones import UTC, Zone
 from skewless.files import tokens
 from skewless.files.converting import HINT, UnfaithfulError, assembled
 from skewless.files.lines import blocks
@@ -53,7 +54,7 @@ class Dialect:
     words: Words
 
     @staticmethod
-    def of(options: Options, time_zone: str = "UTC") -> Dialect:
+    def of(options: Options, zone: Zone | None = UTC) -> Dialect:
         sep = options.get("sep", options.get("delimiter", ","))
         comment = options.get("comment", "")
         return Dialect(
@@ -68,7 +69,8 @@ class Dialect:
                 options.get("nanValue", "NaN"),
                 options.get("positiveInf", "Inf"),
                 options.get("negativeInf", "-Inf"),
-                time_zone,
+                zone,
+                in_any_form=True,
             ),
         )
 
@@ -110,11 +112,11 @@ def read(
     fields: Sequence[pa.Field],
     declared: Sequence[pa.Field],
     options: Options,
-    time_zone: str,
+    zone: Zone | None,
 ) -> Iterator[pa.RecordBatch]:
     """The lines of a split. `declared` are all columns of the file, in their order. Lines that are
     malformed in any of them are dropped or refused, if that is asked for."""
-    dialect = Dialect.of(options, time_zone)
+    dialect = Dialect.of(options, zone)
     looked_at = list(fields) if dialect.mode == MODES[0] else list(declared)
     slots = np.full(len(declared), -1, np.int64)
     for slot, field in enumerate(looked_at):

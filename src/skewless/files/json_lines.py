@@ -11,7 +11,7 @@ Bytes = npt.NDArray[np.uint8]
 Places = npt.NDArray[np.int64]
 States = npt.NDArray[np.uint8]
 
-OBJECT, MALFORMED, NULL, ODD = 1, 2, 3, 4
+OBJECT, MALFORMED, NULL, ODD, ROWS = 1, 2, 3, 4, 5
 
 
 @kernel
@@ -41,13 +41,13 @@ def lines(data: Bytes, begins: Places, ends: Places, states: States) -> int:
 @kernel
 def _state(first: int, last: int, closes: bool) -> int:
     """`{…}` is an object, and `{…` without any `}` never one. What stands in brackets Spark takes
-    for several rows, and of what follows an object it takes no notice: that is odd."""
+    for several rows. Of what follows an object it takes no notice: that is odd."""
     if first == 123:
         if last == 125:
             return OBJECT
         return ODD if closes else MALFORMED
     if first == 91:
-        return ODD
+        return ROWS
     return NULL if first == 110 else MALFORMED
 
 

@@ -1,13 +1,15 @@
 """JSON, an object a line, by Arrow's parser with the declared types.
 
 Arrow stops at whatever is not of the declared type, where Spark goes on with a null, or with the
-text of a number: then this stops, too. Lines that cannot be objects are rows of nulls, as in Spark.
+text of a number. Then the block is read as `from_json` reads it (`json_values.py`). Lines that
+cannot be objects are rows of nulls, as in Spark.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,10 @@ import pyarrow.json as pj
 
 from skewless.arrays.types import frozen
 from skewless.errors import ArgumentError, ColumnError
+from skewless.expressions.zones import Zone
 from skewless.files import json_lines, tokens
 from skewless.files.converting import HINT, Convert, Rules, UnfaithfulError, assembled, same
+from skewless.files.json_values import JsonColumns
 from skewless.files.lines import blocks
 from skewless.files.options import Options
 from skewless.files.splits import Split
@@ -58,16 +62,22 @@ def read(
     fields: Sequence[pa.Field],
     declared: Sequence[pa.Field],
     options: Options,
-    time_zone: str,
+    zone: Zone | None,
 ) -> Iterator[pa.RecordBatch]:
     """The lines of a split. Lines that are malformed in any declared column are dropped or refused,
     if that is asked for."""
     mode = options.get("mode", MODES[0]).upper()
     looked_at = list(fields if mode == MODES[0] else declared) or [NOTHING]
-    words = Words(zone=time_zone)
+    words = Words(zone=zone)
     for block in blocks(split, source):
         try:
-            rows, arrays, malformed = _parsed(block, looked_at, words, mode)
+            lines = Lines.of(block)
+            try:
+                rows, arrays, malformed = _parsed(lines, looked_at, words, mode)
+            except (UnfaithfulError, pa.ArrowInvalid):
+                if zone is None or lines.states_are(json_lines.ROWS):
+                    raise
+                rows, arrays, malformed = _exactly(lines, looked_at, zone)
         except (UnfaithfulError, pa.ArrowInvalid) as error:
             said = str(error).removesuffix(HINT).rstrip(". ")
             raise UnfaithfulError(f"{split.path}: {said}. {HINT}") from error
@@ -81,18 +91,49 @@ def read(
             yield made.filter(pa.array(~malformed))
 
 
+@dataclass(frozen=True)
+class Lines:
+    """The lines of a block that are not blank: where they stand, and what they seem to be."""
+
+    block: pa.Buffer
+    data: Any
+    begins: Any
+    ends: Any
+    states: Any
+
+    @staticmethod
+    def of(block: pa.Buffer) -> Lines:
+        _check_text(block)
+        data = frozen(np.frombuffer(block, np.uint8))
+        most = tokens.count_lines(data)
+        begins, ends = np.zeros(most, np.int64), np.zeros(most, np.int64)
+        states = np.zeros(most, np.uint8)
+        rows = json_lines.lines(data, begins, ends, states)
+        return Lines(block, data, begins[:rows], ends[:rows], states[:rows])
+
+    def states_are(self, state: int) -> bool:
+        return bool((self.states == state).any())
+
+    def texts(self) -> pa.Array:
+        kinds = np.full(len(self.begins), tokens.PLAIN, np.uint8)
+        return Values(self.data, self.begins, self.ends, kinds).strings()
+
+
+def _exactly(
+    lines: Lines, fields: Sequence[pa.Field], zone: Zone
+) -> tuple[int, dict[str, pa.Array], Any]:
+    """The same as `_parsed`, whatever stands in the lines."""
+    found, bad = JsonColumns(pa.schema(fields), zone=zone).read(lines.texts())
+    return len(bad), dict(zip((f.name for f in fields), found, strict=True)), bad
+
+
 def _parsed(
-    block: pa.Buffer, fields: Sequence[pa.Field], words: Words, mode: str
+    lines: Lines, fields: Sequence[pa.Field], words: Words, mode: str
 ) -> tuple[int, dict[str, pa.Array], Any]:
     """How many rows there are, their columns by name, and which rows are malformed."""
-    data = frozen(np.frombuffer(block, np.uint8))
-    _check_text(block)
-    most = tokens.count_lines(data)
-    begins, ends = np.zeros(most, np.int64), np.zeros(most, np.int64)
-    states = np.zeros(most, np.uint8)
-    rows = json_lines.lines(data, begins, ends, states)
-    begins, ends, states = begins[:rows], ends[:rows], states[:rows]
-    odd = states == json_lines.ODD
+    block, data, begins, ends = lines.block, lines.data, lines.begins, lines.ends
+    states, rows = lines.states, len(lines.states)
+    odd = (states == json_lines.ODD) | (states == json_lines.ROWS)
     if mode != MODES[0]:
         odd |= states == json_lines.NULL
     if odd.any():

@@ -21,7 +21,7 @@ from skewless.expressions.zones import UTC, Zone
 from skewless.files import json_scan as scan
 from skewless.files import spark_times, tokens
 from skewless.files.json_exact import NO_NUMBERS, RANGES, exact_row
-from skewless.files.texts import INTEGERS, TYPES, Words, decimals, floats
+from skewless.files.texts import INTEGERS, TYPES, Words, decimals, floats, moments
 
 SECOND_US = 1_000_000
 Where = tuple[Any, Any, Any, Any]  # bytes; begins, ends and marks of values
@@ -361,7 +361,7 @@ class Reading:
             made, states = tokens.times(*places, False, True)
             read = spark_times.local_us
         else:
-            made, states = self._moments(places)
+            made, states = moments(places, self.zone)
             read = self._moment
         found = states == tokens.FOUND
         odd = np.flatnonzero(states == tokens.ODD)
@@ -380,15 +380,6 @@ class Reading:
             made = np.where(whole, seconds * np.int64(SECOND_US), made)
             found |= whole & fits
         return pa.array(made, mask=None if found.all() else ~found).view(type)
-
-    def _moments(self, places: Where) -> tuple[Any, Any]:
-        """Times that are to have a zone. Those that name none are of the session's."""
-        made, states = tokens.times(*places, True, True)
-        if self.zone.is_fixed and not self.zone.distances[0]:
-            return made, states
-        _, named = tokens.times(*places, True, False)
-        local = (states == tokens.FOUND) & (named == tokens.ODD)
-        return np.where(local, self.zone.utc(made), made), states
 
     def _moment(self, text: str) -> int | None:
         return spark_times.timestamp_us(text, self.zone)

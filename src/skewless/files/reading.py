@@ -9,8 +9,9 @@ import pyarrow as pa
 
 from skewless.errors import ArgumentError, ColumnError, DataError
 from skewless.expressions import Expression
+from skewless.expressions.zones import UTC, Zone
 from skewless.files import partitions
-from skewless.files.converting import UnfaithfulError, assembled
+from skewless.files.converting import UTC_NAMES, UnfaithfulError, assembled
 from skewless.files.lines import packing_of
 from skewless.files.opening import is_far, opened
 from skewless.files.options import Options
@@ -42,8 +43,8 @@ _OF_FORMAT: dict[str, frozenset[str]] = {
 class FileFormat:
     """How files are read: a value that goes to every task. `schema` has all declared columns,
     `base` is the folder below which folders `k=v` are columns, `options` are the user's.
-    `time_zone` is the session's; `jvm_time_zone` that of the machines, by which Spark reads times
-    in ORC."""
+    `time_zone` is the session's, and `zone` what the JVM knows of it; `jvm_time_zone` that of the
+    machines, by which Spark reads times in ORC."""
 
     name: str
     schema: pa.Schema
@@ -52,6 +53,7 @@ class FileFormat:
     time_zone: str = "UTC"
     case_sensitive: bool = False
     jvm_time_zone: str = ""
+    zone: Zone | None = None
 
     def read(
         self,
@@ -119,11 +121,11 @@ class FileFormat:
         if self.name == "csv":
             from skewless.files import csv_reading
 
-            return csv_reading.read(split, source, fields, every, options, self.time_zone)
+            return csv_reading.read(split, source, fields, every, options, self._zone())
         if self.name == "json":
             from skewless.files import json_reading
 
-            return json_reading.read(split, source, fields, every, options, self.time_zone)
+            return json_reading.read(split, source, fields, every, options, self._zone())
         if self.name == "orc":
             from skewless.files import orc_reading
 
@@ -134,6 +136,10 @@ class FileFormat:
         return parquet_reading.read(
             split, source, fields, wanted, options, case_sensitive=exact, far=is_far(split.path)
         )
+
+    def _zone(self) -> Zone | None:
+        """That of times which name none, where it is known."""
+        return UTC if self.zone is None and self.time_zone in UTC_NAMES else self.zone
 
     def _with(
         self, batch: pa.RecordBatch, columns: Sequence[int], fixed: dict[int, pa.Scalar]

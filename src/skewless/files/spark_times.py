@@ -1,4 +1,4 @@
-"""Dates and times in any form that Spark reads in JSON: one text at a time.
+"""Dates and times in any form that Spark reads in JSON and CSV: one text at a time.
 
 The usual forms are read by `tokens.py`, many at once. This is for the others.
 """
@@ -50,13 +50,18 @@ def local_us(text: str) -> int | None:
 
 def date_days(text: str) -> int | None:
     """Days since 1970; a number by itself may be that."""
-    for one in (text, text.replace("GMT", "")):
-        found = _date(one)
-        if found is not None:
-            return found
+    found = written_days(text)
+    if found is not None:
+        return found
     if not re.fullmatch(r"[+-]?\d+", text) or not -INT_MAX - 1 <= int(text) <= INT_MAX:
         return None
     return _from_julian(int(text))
+
+
+def written_days(text: str) -> int | None:
+    """Days since 1970 of what is written as a date."""
+    found = _date(text)
+    return _date(text.replace("GMT", "")) if found is None else found
 
 
 class _Parsed:

@@ -14,8 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from skewless.errors import ArgumentError
-from skewless.files import tokens
-from skewless.files.converting import HINT, INSTANT, LOCAL, UTC_NAMES, UnfaithfulError
+from skewless.expressions.zones import UTC, Zone
+from skewless.files import spark_times, tokens
+from skewless.files.converting import HINT, INSTANT, LOCAL, UnfaithfulError
 from skewless.files.options import Options
 
 Flags = npt.NDArray[np.bool_]
@@ -40,12 +41,14 @@ def check_encoding(options: Options) -> None:
 
 @dataclass(frozen=True)
 class Words:
-    """What stands for numbers that are none, and the zone of times that name none."""
+    """What stands for numbers that are none, and the zone of times that name none, where it is
+    known. Dates and times of unusual forms are read `in_any_form`, or refused."""
 
     nan: str = "NaN"
     positive: str = "Inf"
     negative: str = "-Inf"
-    zone: str = "UTC"
+    zone: Zone | None = UTC
+    in_any_form: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,11 +89,8 @@ class Values:
         if type in INTEGERS:
             high = (1 << INTEGERS[type] - 1) - 1
             return self._checked(*tokens.integers(*places, -high - 1, high), type)
-        if pa.types.is_date32(type):
-            return self._checked(*tokens.dates(*places), type)
-        if pa.types.is_timestamp(type):
-            is_utc = words.zone in UTC_NAMES
-            return self._checked(*tokens.times(*places, type.tz is not None, is_utc), type)
+        if pa.types.is_date32(type) or pa.types.is_timestamp(type):
+            return self._checked(*self._times(type, words), type)
         texts = self.strings()
         if pa.types.is_boolean(type):
             made = _booleans(texts)
@@ -100,6 +100,28 @@ class Values:
             made = decimals(texts, type)
         bad = made.null_count > texts.null_count
         return made, _flags(pc.and_(pc.is_null(made), pc.is_valid(texts))) if bad else None
+
+    def _times(self, type: pa.DataType, words: Words) -> tuple[Any, Any]:
+        """Days or microseconds, and what came of reading them."""
+        places = (self.data, self.begins, self.ends, self.kinds)
+        made: Any
+        if pa.types.is_date32(type):
+            made, states = tokens.dates(*places)
+        elif type.tz is None:
+            made, states = tokens.times(*places, False, True)
+        else:
+            made, states = moments(places, words.zone)
+        odd = np.flatnonzero(states == tokens.ODD)
+        if not odd.size or not words.in_any_form or (words.zone is None and type == INSTANT):
+            return made, states
+        some = (self.begins[odd], self.ends[odd], self.kinds[odd], self.quote, self.escape)
+        unique = Values(self.data, *some).strings().dictionary_encode()
+        read = [_time(text, type, words.zone or UTC) for text in unique.dictionary.to_pylist()]
+        at = unique.indices.to_numpy()
+        made[odd] = np.array([value or 0 for value in read], made.dtype)[at]
+        known = np.array([value is not None for value in read], np.bool_)[at]
+        states[odd] = np.where(known, tokens.FOUND, tokens.BAD)
+        return made, states
 
     def _checked(self, made: Any, states: Any, type: pa.DataType) -> tuple[pa.Array, Flags | None]:
         odd = np.flatnonzero(states == tokens.ODD)
@@ -113,6 +135,25 @@ class Values:
         array = numbers.view(type) if not pa.types.is_integer(type) else numbers.cast(type)
         bad: Flags = states == tokens.BAD
         return array, bad if bad.any() else None
+
+
+def moments(places: tuple[Any, Any, Any, Any], zone: Zone | None) -> tuple[Any, Any]:
+    """Times that are to have a zone, and what came of reading them. Those that name none are of the
+    one given; without one they are odd."""
+    if zone is None:
+        return tokens.times(*places, True, False)
+    made, states = tokens.times(*places, True, True)
+    if zone.is_fixed and not zone.distances[0]:
+        return made, states
+    _, named = tokens.times(*places, True, False)
+    local = (states == tokens.FOUND) & (named == tokens.ODD)
+    return np.where(local, zone.utc(made), made), states
+
+
+def _time(text: str, type: pa.DataType, zone: Zone) -> int | None:
+    if pa.types.is_date32(type):
+        return spark_times.written_days(text)
+    return spark_times.local_us(text) if type.tz is None else spark_times.timestamp_us(text, zone)
 
 
 def _flags(array: pa.Array) -> Flags:

@@ -71,7 +71,8 @@ def _source(file: Section, name: str, path: Path, raw: Any) -> Source:
     kind, columns = read.get("format", ""), read.get("read") == "columns"
     if columns and kind and kind.lower() not in COLUMN_FORMATS:
         read.refuse("read", f'"spark" for {kind}; as columns are read: {", ".join(COLUMN_FORMATS)}')
-    if columns and "path" not in read:
+    in_files = kind.lower() in FILE_FORMATS and "path" not in read.get("options", {})
+    if "path" not in read and (columns or in_files):
         read.note_missing("path", "the folder that the files come to")
     return Source(
         name, path, kind, read.get("path"), read.get("schema"), columns,

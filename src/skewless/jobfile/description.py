@@ -98,7 +98,7 @@ INPUT = Table(
             "format that Spark can stream from.",
             required=True,
         ),
-        Key("path", Text(FOLDER), "The folder that the files come to."),
+        Key("path", Text(FOLDER), "The folder that the files come to; needed for files."),
         Key(
             "schema",
             Text('columns and types, such as "id BIGINT, at TIMESTAMP"'),
@@ -382,8 +382,9 @@ SINK = Table(
         Key(
             "format",
             Text(SINK_FORMAT),
-            "`parquet`, `json`, `csv`, `orc` (exactly once); `console`, `kafka`, `noop`, or any "
-            "other format that Spark can write (at least once). Needed unless there is a `table`.",
+            "`parquet`, `json`, `csv`, `orc` and `kafka` (exactly once); `console`, `noop`, or any "
+            "other format that Spark can write ([sinks](sinks.md) says what comes once). Needed "
+            "unless there is a `table`.",
         ),
         Key("path", Text(FOLDER), "The output folder; needed for files."),
         Key("table", Text('a table of the catalog, such as "db.joined"'), "A table to append to."),

@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from skewless.errors import StateAccessError, StateError
-from skewless.monitor.assets import PAGE, SCRIPTS, STYLE, text_of
-from skewless.monitor.extras import plotly_js
+from skewless.monitor.assets import PAGE, SCRIPTS, STYLE, charts_script, text_of
 from skewless.monitor.lookup import look_up
 from skewless.monitor.model import QueryModel
 from skewless.monitor.reading import CheckpointReader, Status
@@ -70,7 +69,7 @@ def _trusted(script: str) -> str:
 def page_of(data: dict[str, Any]) -> str:
     """The page with its data. What runs in it is named by its hash: nothing else does, whatever
     the keys are."""
-    scripts = [_inline(plotly_js().read_text(encoding="utf-8"))]
+    scripts = [_inline(charts_script().decode())]
     scripts.append(_inline("\n".join(text_of(name) for name in SCRIPTS)))
     policy = (
         f"default-src 'none'; script-src {' '.join(map(_trusted, scripts))}; "

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from skewless.errors import ArgumentError
-from skewless.monitor.extras import METRICS, PAGE, SERVER, need
+from skewless.monitor.extras import METRICS, SERVER, need
 
 if TYPE_CHECKING:
     from skewless.monitor.metrics import MetricsServer
@@ -73,7 +73,6 @@ def metrics_of_checkpoints(checkpoints: Sequence[str], host: str, port: int) -> 
 
 def report(checkpoint: str, path: Path) -> int:
     """Write the page of a run; how many batches it shows is returned."""
-    need("dashboard", PAGE)
     from skewless.monitor.page import write_page
 
     return len(write_page(checkpoint, path).whole.ids)

@@ -10,7 +10,7 @@ from skewless.arrays.types import FAR_US
 from skewless.durations import format_duration_us
 from skewless.engine.operator import Input
 from skewless.engine.pipeline import Feed, Node
-from skewless.engine.report import BatchReport, OperatorReport
+from skewless.engine.report import INTERMEDIATES, BatchReport, OperatorReport
 from skewless.errors import ArgumentError
 from skewless.history import history
 from skewless.spark.file_streams import reader_of
@@ -27,7 +27,8 @@ COLUMNS_SHOWN = 8
 class ExplainedInput:
     """An input of an operator: where its rows come from and who reads them, which columns are
     stored, and how long they are, behind the latest event time: `late` and what the operator needs
-    after that. None is for ever."""
+    after that. None is for ever. A row lies in the state `copies` times: in a join of three streams
+    once for each condition that it has."""
 
     name: str
     source: str
@@ -38,6 +39,7 @@ class ExplainedInput:
     kept_us: int | None
     rows_per_second: float | None = None
     expected_rows: int | None = None
+    copies: int = 1
 
 
 @dataclass(frozen=True)
@@ -128,12 +130,17 @@ def _operator(
     operator = node.operator
     kept = operator.spec.kept_us()
     rates = _rates(reports)
-    inputs = tuple(_input(i, feed, plan, kept[i.name], rates) for i, feed in node.fed())
+    inputs = tuple(
+        _input(i, feed, plan, kept[i.name], rates, operator.copies(i.name))
+        for i, feed in node.fed()
+    )
     last = reports[-1] if reports else None
     expected = [i.expected_rows for i in inputs]
     rows = sum(n for n in expected if n is not None) if expected and None not in expected else None
     if operator.kind == "aggregate":
         rows = None  # it stores partial results, as many as there are groups
+    if rows is not None and last is not None:
+        rows += _intermediates(rows, last)
     return ExplainedOperator(
         name=node.name,
         does=operator.fingerprint(),
@@ -150,6 +157,13 @@ def _operator(
     )
 
 
+def _intermediates(rows: int, last: OperatorReport) -> int:
+    """How many pairs lie beside so many rows, if they are as many for each as there are now."""
+    pairs = last.counters.get(INTERMEDIATES, 0)
+    others = last.state_rows - pairs
+    return round(rows * pairs / others) if others > 0 else 0
+
+
 def _bytes(rows: int | None, last: OperatorReport | None) -> int | None:
     if rows is None or last is None or not last.state_rows:
         return None
@@ -157,7 +171,7 @@ def _bytes(rows: int | None, last: OperatorReport | None) -> int | None:
 
 
 def _input(
-    i: Input, feed: Feed, plan: Plan, kept_us: int, rates: Mapping[str, float]
+    i: Input, feed: Feed, plan: Plan, kept_us: int, rates: Mapping[str, float], copies: int
 ) -> ExplainedInput:
     stream = feed.stream is not None
     reader = reader_of(plan.streams[feed.stream]) if feed.stream is not None else "in the same task"
@@ -175,7 +189,8 @@ def _input(
         late_us=late_us,
         kept_us=total_us,
         rows_per_second=None if rate is None else round(rate, 3),
-        expected_rows=round(rate * total_us / 1e6) if known and rate and total_us else None,
+        expected_rows=round(copies * (rate or 0) * (total_us or 0) / 1e6) if known else None,
+        copies=copies,
     )
 
 
@@ -253,9 +268,10 @@ def _does(facts: Mapping[str, str]) -> str:
 
 
 def _span(i: ExplainedInput) -> str:
+    times = "twice, once for each condition, " if i.copies > 1 else ""
     if i.kept_us is None:
-        return FOR_EVER
-    return f"for {format_duration_us(i.kept_us)} of event time"
+        return f"{times}{FOR_EVER}"
+    return f"{times}for {format_duration_us(i.kept_us)} of event time"
 
 
 def _names(names: Sequence[str]) -> str:

@@ -20,6 +20,7 @@ from skewless.engine.reading import FileReading
 from skewless.expressions import Shape
 from skewless.expressions.shape import lean
 from skewless.files.reading import FileFormat
+from skewless.spark.catalyst.zones import zone_of
 from skewless.spark.interpreter import is_remote
 from skewless.spark.plans import (
     arrow_schema,
@@ -35,6 +36,8 @@ from skewless.spark.shapes import shapes_of_frame
 MARK = "skewless.columns"  # the option by which a source is known that may be read so
 # Of files, whatever is in them: without `content` nothing of them is read.
 FOLLOWED = "path string, modificationTime timestamp, length bigint, content binary"
+TEXTS = ("csv", "json")  # formats in which a time may be one of the session's zone
+HIDDEN = "__metadata_col"  # how Catalyst marks `_metadata`, which tells of files and not of rows
 # Settings of the session that an option of the same meaning comes before.
 MEANT = {
     "ignoreCorruptFiles": "spark.sql.files.ignoreCorruptFiles",
@@ -93,13 +96,15 @@ def file_stream(frame: DataFrame) -> FileStream | None:
     leaf, shapes = found
     options = scala_map(leaf.dataSource().options())
     odd = any(session.conf.get(name, None) == value for name, value in ODD.items())
+    attributes = items(leaf.output())
+    odd = odd or any(attribute.metadata().contains(HIDDEN) for attribute in attributes)
     if MARK not in options or odd:
         return None
     name = str(leaf.dataSource().className()).lower()
     schema = StructType.fromJson(json.loads(leaf.schema().json()))
     return FileStream(
         session,
-        tuple(id_of(attribute) for attribute in items(leaf.output())),
+        tuple(map(id_of, attributes)),
         FileFormat(
             name,
             arrow_schema(schema),
@@ -108,6 +113,7 @@ def file_stream(frame: DataFrame) -> FileStream | None:
             time_zone_of(session),
             session.conf.get("spark.sql.caseSensitive", "false") == "true",
             jvm_time_zone(session),
+            zone_of(session, time_zone_of(session)) if name in TEXTS else None,
         ),
         shapes,
     )

@@ -20,7 +20,7 @@ from skewless.engine.operator import (
     Outcome,
     Step,
 )
-from skewless.engine.report import InstanceLoad
+from skewless.engine.report import INTERMEDIATES, InstanceLoad
 from skewless.operators.three_way.ingest import ingest
 from skewless.operators.three_way.layout import keep_after_us, layouts
 from skewless.operators.three_way.packs import kinds_of
@@ -51,6 +51,9 @@ class ThreeWayOperator(Operator):
     def fingerprint(self) -> dict[str, str]:
         intermediates = self.strategy.intermediates(self.spec)
         return self.spec.fingerprint() | {"intermediate results": intermediates}
+
+    def copies(self, name: str) -> int:
+        return len(self.spec.edges_of(NAMES.index(name)))
 
     def ingest(
         self, name: str, batches: Iterable[pa.RecordBatch], context: IngestContext
@@ -108,7 +111,7 @@ class ThreeWayCoordinator(Coordinator):
             facts=facts,
             loads=self._loads(batch),
             counters={
-                "intermediates": segments.only({k.side for k in kinds_of(self._spec)}).rows,
+                INTERMEDIATES: segments.only({k.side for k in kinds_of(self._spec)}).rows,
                 "shipped": shipped,
             },
             decisions=tuple(self.running.observe(batch)) if batch.is_complete else (),
