@@ -26,7 +26,8 @@ def divided(spec: SimilaritySpec, sample: Points, least: int, seed: int) -> Spac
     """The space in at least so many partitions, in which the rows of a sample are compared with as
     few centers as can be."""
     space = Space(evenest(spec, sample, least, seed))
-    if 2 * least * ROWS_EACH > len(sample):
+    # More partitions send more: then no sets have to be formed, which is long with long vectors.
+    if 2 * least * ROWS_EACH > len(sample) or _sent(spec, space, sample) > SENT_MOST:
         return space
     centers = worksets_of(spec, sample)
     _, fewest = costs(spec, space, sample, centers)
@@ -57,6 +58,10 @@ def costs(
     worksets = np.bincount(space.place(spec, centers).inner, minlength=len(space))
     distances = int((received * worksets).sum())
     return int(received.sum()) / rows, len(space) + distances / rows
+
+
+def _sent(spec: SimilaritySpec, space: Space, sample: Points) -> float:
+    return 1 + len(space.place(spec, sample).outer) / len(sample)
 
 
 def _doubled(first: int, most: int) -> list[int]:
