@@ -23,15 +23,15 @@ PAPERS: tuple[Paper, ...] = (
 COLOURS = {"reproduced": "green", "trend only": "cyan", "opposite": "red"}
 
 
-def report(results: Results, told: Json) -> Json:
-    """What `--json` prints."""
-    items = [
-        item.to_json(paper.name)
-        for paper, experiments in results.items()
-        for item in all_items(experiments)
-    ]
-    counts = tally([item for e in results.values() for item in all_items(e)])
-    return {"benchmark": "papers", "machine": told, "verdicts": counts, "items": items}
+def report(results: Results) -> Json:
+    """What `--json` prints; the page has more."""
+    return {
+        "items": [
+            item.to_json(paper.name)
+            for paper, experiments in results.items()
+            for item in all_items(experiments)
+        ]
+    }
 
 
 def show(out: Console, results: Results) -> None:
@@ -90,7 +90,7 @@ def main(
         for path in write_document(docs, results, machine_line(told)):
             say(str(path))
     if as_json:
-        print(json.dumps(report(results, told)))
+        print(json.dumps(report(results)))
     else:
         show(console(), results)
 

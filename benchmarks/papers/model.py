@@ -60,7 +60,7 @@ class Item:
         return {"paper": paper} | {name: getattr(self, name) for name in _SHOWN}
 
 
-_SHOWN = ("item", "verdict", "paper_value", "ours", "why", "defaults", "what", "source")
+_SHOWN = ("item", "verdict", "paper_value", "ours", "why")
 
 
 @dataclass(frozen=True)

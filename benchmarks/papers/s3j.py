@@ -42,6 +42,13 @@ READINGS = (
         "from.",
     ),
     Reading(
+        "a space partition per worker (6.2)",
+        "replaced",
+        "S3J() has so many at least, and twice as many again as long as a sample of the first "
+        "batch is compared with fewer centroids and centers, and at most one row in twenty is sent "
+        "to a second partition. Figures are judged with one per worker; the tables tell both.",
+    ),
+    Reading(
         "savepoints altered to move state (9.3)",
         "vacuous",
         "files carry rows from batch to batch: a moved workset is another owner in the next plan.",

@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from benchmarks.similarity_core import CENTERS, FIRST_S, WINDOW_S, Counting, counted
+from benchmarks.similarity_core import (
+    CENTERS,
+    FIRST_S,
+    NEVER,
+    STRATEGIES,
+    WINDOW_S,
+    Counting,
+    counted,
+)
 from skewless.engine.batch import run_batch
 from skewless.engine.executor import InProcessExecutor
 from skewless.engine.instance import StepTask
@@ -23,10 +31,11 @@ from skewless.operators.pair import OutputColumn
 from skewless.operators.similarity.metrics import METRICS
 from skewless.operators.similarity.operator import SimilarityOperator
 from skewless.operators.similarity.spec import SimilaritySpec, VectorSide
-from skewless.operators.similarity.strategies import SimilarityStrategy
+from skewless.operators.similarity.strategies import S3J, SimilarityStrategy
 from skewless.workloads.zipf import EPOCH
 
 Floats = npt.NDArray[np.float64]
+EACH = "S3J, a partition per worker"  # as in the paper; S3J() may divide the space further
 SAMPLED = 20_000  # rows of either stream, which tell the threshold
 SCHEMA = pa.schema(
     [("id", pa.int64()), ("vector", pa.list_(pa.float64())), ("at", pa.timestamp("us", tz="UTC"))]
@@ -152,6 +161,11 @@ class Watching(InProcessExecutor):
         found = super().reports(task)
         self.told = [*getattr(self, "told", []), *found]
         return found
+
+
+def named(name: str, workers: int) -> SimilarityStrategy:
+    """The strategy of that name, for so many workers."""
+    return S3J(partitions=workers, tolerance=NEVER) if name == EACH else STRATEGIES[name]
 
 
 def run(

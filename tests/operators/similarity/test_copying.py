@@ -21,6 +21,12 @@ from skewless.engine.executor import Collecting, InProcessExecutor
 from skewless.engine.instance import StepTask
 from skewless.engine.pipeline import Node
 from skewless.operators.similarity.copying.covering import evenest
+from skewless.operators.similarity.copying.dividing import (
+    SENT_MOST,
+    costs,
+    divided,
+    worksets_of,
+)
 from skewless.operators.similarity.copying.forming import Former
 from skewless.operators.similarity.copying.owning import Owners
 from skewless.operators.similarity.copying.roles import (
@@ -163,6 +169,76 @@ def test_centroids_divide_the_space_evenly(partitions: int) -> None:
         assert (sizes**2).sum() <= 1.2 * len(sample) ** 2 / partitions
     few = sample[:partitions]
     assert np.array_equal(np.sort(evenest(spec, few, partitions, 0), axis=0), np.sort(few, axis=0))
+
+
+def line_of(threshold: float) -> tuple[SimilaritySpec, np.ndarray]:
+    """Rows that are spread evenly over a line of length 1, and how near they have to be."""
+    spec = spec_of(Question("euclidean", threshold, (0, 0), 9, (0, 0), False))
+    return spec, np.random.default_rng(5).uniform(size=(1024, 1))
+
+
+@pytest.mark.parametrize(
+    ("threshold", "least", "partitions"),
+    [
+        (0.0005, 5, 20),  # about 680 worksets: the fewest distances are at their root
+        (0.0005, 20, 20),
+        (0.0005, 40, 40),  # one per instance, at least
+        (0.05, 5, 5),  # with ten partitions, most rows would be near a border
+        (2.0, 5, 5),  # one workset
+        (0.0005, 100, 100),  # so few rows in each that the sample does not tell
+    ],
+)
+def test_the_space_is_divided_where_that_saves_distances(
+    threshold: float, least: int, partitions: int
+) -> None:
+    spec, sample = line_of(threshold)
+    assert len(divided(spec, sample, least, 0)) == partitions
+
+
+def test_what_a_division_costs_is_what_it_takes() -> None:
+    """By hand: two partitions with two and three worksets, of which one is near the border."""
+    spec = spec_of(Question("euclidean", 1.0, (0, 0), 9, (0, 0), False))
+    sample = np.array([[0.0], [4.0], [5.5], [8.0], [10.0], [10.5]])
+    centers = worksets_of(spec, sample)
+    assert np.asarray(centers)[:, 0].tolist() == [0.0, 4.0, 5.5, 8.0, 10.0]
+    sent, distances = costs(spec, Space(np.array([[0.0], [10.0]])), sample, centers)
+    # The border is at 5. Criterion 1 has 4.0 and 5.5 on both sides; one of them is sent.
+    assert sent == pytest.approx(7 / 6)
+    received = (3, 4) if sends(np.array([1]), np.array([0]))[0] else (2, 5)
+    assert distances == pytest.approx(2 + ((received[0] * 2) + received[1] * 3) / 6)
+
+
+def test_hardly_a_row_is_sent_to_a_second_partition_for_it() -> None:
+    for threshold in (0.0002, 0.001, 0.002, 0.005, 0.02):
+        spec, sample = line_of(threshold)
+        space = divided(spec, sample, 4, 1)
+        sent, _ = costs(spec, space, sample, worksets_of(spec, sample))
+        assert sent <= SENT_MOST or len(space) == 4
+
+
+def test_with_many_dimensions_there_is_one_partition_per_instance() -> None:
+    spec = spec_of(Question("euclidean", 1.0, (0, 0), 9, (0, 0), False))
+    sample = np.random.default_rng(5).uniform(size=(256, 64))
+    assert len(worksets_of(spec, sample)) == 256
+    assert len(divided(spec, sample, 3, 0)) == 3
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "angular"])
+def test_a_divided_space_finds_what_one_partition_finds(tmp_path: Path, metric: str) -> None:
+    rng = np.random.default_rng(3)
+    threshold, area = (0.002, (1.0, 1.0)) if metric == "angular" else (0.01, (5.0, 0.05))
+    spec, found = spec_of(question(metric, threshold)), {}
+    batches = [[tuple(p) for p in rng.uniform(0, area, (300, 2)).tolist()] for _ in range(3)]
+    for strategy in (S3J(), S3J(partitions=1)):
+        driver = SimilarityDriver(tmp_path / str(strategy.partitions), spec, Setup(strategy, 2))
+        reports = [
+            run(driver, n, numbered(places, [n] * 300, 300 * n)) for n, places in enumerate(batches)
+        ]
+        found[strategy] = [report.matches for report in reports]
+        made = {i >> 40 for i in driver.worksets().ids.tolist()}
+        assert (len(made) > 2) == (strategy.partitions is None)
+    assert found[S3J()] == found[S3J(partitions=1)]
+    assert sum(found[S3J()]) > 100
 
 
 # Worksets --------------------------------------------------------------------------------------

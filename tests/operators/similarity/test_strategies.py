@@ -45,6 +45,9 @@ def test_what_strategies_do_differently() -> None:
     assert [S3J().partitions_for(n) for n in (1, 5)] == [1, 5]
     assert [S3J(partitions=7).partitions_for(n) for n in (1, 5)] == [7, 7]
     assert ClusterJoin().partitions_for(5) == 500
+    assert [s.divides_further for s in (S3J(), S3J(partitions=7), ClusterJoin())] == [
+        True, False, False,
+    ]  # fmt: skip
 
 
 def test_ways_of_storing_have_different_names() -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 from skewless.engine.operator import Batch, IngestContext, Outcome, Step, Work
 from skewless.operators.similarity.copying.covering import evenest
+from skewless.operators.similarity.copying.dividing import divided
 from skewless.operators.similarity.copying.form import FormWork
 from skewless.operators.similarity.copying.join import OwnedWork
 from skewless.operators.similarity.copying.partitioning import PartitionWork, StoreByPartition
@@ -114,8 +115,12 @@ class RunningCopies(Running):
             strategy.seed,
         )
         if strategy.draws_evenly:
-            centroids = evenest(self._spec, space.centroids, partitions, strategy.seed)
-            space = Space(centroids)
+            sample, seed = space.centroids, strategy.seed
+            space = (
+                divided(self._spec, sample, partitions, seed)
+                if strategy.divides_further
+                else Space(evenest(self._spec, sample, partitions, seed))
+            )
         self._centroids = (write_space(batch.folder, space.centroids),)
         self._made = dict.fromkeys(range(len(space)), 0)
 

@@ -32,7 +32,12 @@ class CopyingStrategy(SimilarityStrategy):
 
     @abstractmethod
     def partitions_for(self, instances: int) -> int:
-        """Into how many partitions the space is divided."""
+        """Into how many partitions the space is divided, at least."""
+
+    @property
+    def divides_further(self) -> bool:
+        """Whether there are to be more partitions where that saves distances."""
+        return False
 
     def sampled_for(self, partitions: int) -> int:
         """How many rows of the first batch the centroids of so many partitions are drawn from."""

@@ -24,7 +24,9 @@ class S3J(CopyingStrategy):
     it is moved.
 
     - `partitions`: into how many parts the space is divided. More of them compare rows with fewer
-      centers, and copy more rows. None: one per instance, as in the paper.
+      centers, and copy more rows. The paper has one per instance. None: so many, and twice as many
+      again as long as, on a sample of the first batch, a row is compared with fewer centroids and
+      centers, and at most one row in twenty is sent to a second partition.
     - `tolerance`: how far above the mean the busiest instance may be before worksets are moved.
     - `migration_cost`: what moving a row costs, in comparisons. A workset only moves if it gains
       more than that.
@@ -51,11 +53,16 @@ class S3J(CopyingStrategy):
 
     @property
     def workset_rule(self) -> str:
+        # Not "or more": how many there are is in the state, and earlier checkpoints go on.
         space = "one per instance" if self.partitions is None else f"{self.partitions}"
         return f"formed in partitions of the space ({space}), rows copied in reach"
 
     def partitions_for(self, instances: int) -> int:
         return instances if self.partitions is None else self.partitions
+
+    @property
+    def divides_further(self) -> bool:
+        return self.partitions is None
 
     def balance(self, loads: Sequence[WorksetLoad], instances: int) -> list[WorksetMove]:
         """Worksets go from busy to idle instances, if the busiest is too busy."""
