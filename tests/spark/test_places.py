@@ -17,7 +17,11 @@ from skewless.spark.exchange import PACKET_SCHEMA
 from skewless.spark.executor import exchanged
 
 BUCKETS, INSTANCES = 12, 3
-HOMES = Homes({"join": ([bucket % INSTANCES for bucket in range(BUCKETS)], INSTANCES)})
+APART = 77  # the hash of a key that has places of its own
+HOMES = Homes(
+    {"join": ([bucket % INSTANCES for bucket in range(BUCKETS)], INSTANCES)},
+    {"join": {APART: [2, 0]}},
+)
 
 
 @dataclass(frozen=True)
@@ -30,6 +34,10 @@ class Seen:
 
 class Noting:
     """Instead of putting packets together: tells which came to a task."""
+
+    def by(self, homes: Homes) -> Noting:
+        assert homes == HOMES
+        return self
 
     def __call__(self, packets: Iterable[Packet]) -> Iterator[Seen]:
         from pyspark import TaskContext
@@ -71,9 +79,10 @@ def test_packets_go_to_the_tasks_of_the_numbers(
     spark.conf.set("spark.sql.adaptive.enabled", adaptive)
     places = Places()
     packets = [
-        (None, "join", "left", "left", bucket, deal, b"x")
+        (None, "join", "left", "left", bucket, deal, key, b"x")
         for bucket in range(BUCKETS)
         for deal in (0, DEALS // 2)
+        for key in (None, str(APART))
     ]
     sent = spark.createDataFrame(packets, PACKET_SCHEMA)
     try:
