@@ -94,8 +94,9 @@ def merge_function(task: MergeTask) -> ArrowFunction:
                 told.append(batch.select([0]).filter(batch.column(0).is_valid()))
                 sent = batch.filter(batch["data"].is_valid()).select(PACKET_NAMES[1:])
                 for i in range(sent.num_rows):
-                    *others, key, data = (column[i].as_py() for column in sent.columns)
-                    yield Packet(*others, None if key is None else int(key), data)
+                    values = {name: sent[name][i].as_py() for name in PACKET_NAMES[1:]}
+                    key = values["key"]
+                    yield Packet(**values | {"key": None if key is None else int(key)})
 
         for arrival in task(packets()):
             yield _as_json(arrival)
