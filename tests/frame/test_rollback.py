@@ -14,6 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from skewless.cli.app import app
+from skewless.engine.clock import BatchClock
 from skewless.errors import StateDamagedError, StateError
 from skewless.state import compaction
 from skewless.state.epochs import Ownership
@@ -182,6 +183,25 @@ def test_a_commit_that_is_not_whole(story: Story) -> None:
     assert plan.removed and all("batch-000000000006-" in file for file in plan.removed)
     story.roll_back(DONE - 2)
     story.finish(DONE - 2)
+
+
+def test_a_batch_that_was_only_begun_is_another_one_afterwards(story: Story) -> None:
+    """Spark had planned it, a table may have it, and it had a moment. When it comes again, it has
+    what has come since: the table must not skip it, nor may rows be ahead of that moment."""
+    state, long_ago = story.state, 1_000_000
+    before = query_id(state)
+    BatchClock(state, lambda: long_ago).moment_us(DONE)
+    story.roll_back(DONE - 1)
+    assert query_id(state) != before
+    assert BatchClock(state, lambda: 2 * long_ago).moment_us(DONE) == 2 * long_ago
+
+
+def test_where_nothing_is_taken_back_a_query_stays_who_it_is(story: Story) -> None:
+    """Its last batch may have to be delivered once more, and must then be known."""
+    story.roll_back(DONE - 1)
+    before = query_id(story.state)
+    story.roll_back(DONE - 1)
+    assert query_id(story.state) == before
 
 
 def test_files_of_others_are_kept(story: Story) -> None:

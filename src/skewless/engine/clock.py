@@ -13,10 +13,8 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 from skewless.errors import StateDamagedError
-from skewless.state.commits import read_checked, write_checked
+from skewless.state.commits import CLOCK_FILE, read_checked, write_checked
 from skewless.state.files import Folder
-
-CLOCK_FILE = "clock.json"
 
 Clock = Callable[[], int]
 

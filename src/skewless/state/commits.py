@@ -27,6 +27,7 @@ FORMAT = 2
 DELIVERING = 3  # of commits with something to deliver: versions that cannot must not go on
 COMMITS = "commits"
 QUERY_FILE = "query.json"
+CLOCK_FILE = "clock.json"  # the moment of the last batch
 
 _NAMED = re.compile(r"(\d+)(?:-e(\d+))?\.json")
 

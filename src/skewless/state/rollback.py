@@ -12,7 +12,13 @@ import re
 from dataclasses import asdict, dataclass
 
 from skewless.errors import StateDamagedError, StateError
-from skewless.state.commits import CommitLog, TornError, read_checked, write_checked
+from skewless.state.commits import (
+    CLOCK_FILE,
+    CommitLog,
+    TornError,
+    read_checked,
+    write_checked,
+)
 from skewless.state.epochs import Ownership
 from skewless.state.files import Folder, qualify
 from skewless.state.history import HISTORY
@@ -117,16 +123,19 @@ def roll_back(state: Folder, plan: Rollback, ownership: Ownership) -> None:
     for file in plan.removed:
         folder, name = _parted(state, file)
         folder.delete(name)
-    sparks = sparks_folder(state)
-    for name in sparks_entries(state, plan.to):
+    sparks, entries = sparks_folder(state), sparks_entries(state, plan.to)
+    if plan.batches or entries:
+        # Other rows may come under the same numbers, those of a batch that was only begun, too:
+        # sinks must not take them for those they have, nor may they be judged by its moment.
+        forget_id(state)
+        state.delete(CLOCK_FILE)
+    for name in entries:
         sparks.delete(name)
     for name in state.list(HISTORY):
         if name[:-5].isdigit() and int(name[:-5]) > plan.to:
             state.delete(f"{HISTORY}/{name}")
     if plan.batches:  # else a crash may have kept it from being shown: the next start does that
         note_shown(ownership.folder, log.read(plan.to))
-        # Other rows may come under the same numbers: sinks must not take them for those they have.
-        forget_id(state)
     log.sweep(ownership.epoch)
     for path in {_parted(state, file)[0].root for file in plan.removed}:
         state.other(path).sync()
