@@ -9,10 +9,11 @@ import time
 from collections.abc import Iterator
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from skewless.errors import CheckpointInUseError
+from skewless.errors import CheckpointInUseError, StateAccessError
 from skewless.state import epochs, owner
 from skewless.state.epochs import (
     KEPT,
@@ -30,6 +31,8 @@ from skewless.state.epochs import (
 )
 from skewless.state.files import Folder
 from skewless.state.owner import CheckpointLock, Heart, has_ended
+from skewless.state.stores import objects
+from tests.s3 import S3Server
 
 LOOK_S = 0.5
 ELSEWHERE = Claim("far-away", 4242, "2024-03-01T00:00:00+00:00", "another machine", "7")
@@ -207,3 +210,20 @@ def test_names_tell_the_epoch(folder: Folder) -> None:
     name = epochs.own_name(replace(folder, epoch=17), "segments", "left")
     assert name.startswith("segments/e17.left-")
     assert epochs.epoch_of(name.removeprefix("segments/")) == 17
+
+
+def test_a_store_that_replaces_what_is_to_be_created_is_refused(
+    s3: S3Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some servers know no conditions, and take every request."""
+    folder = s3.folder()
+    ownership = Ownership(folder)
+    ownership.take(0, lambda: -1)
+
+    def put(client: Any, key: str, data: Any, **others: Any) -> Any:
+        return store_put(client, key, data, **{k: v for k, v in others.items() if k != "mode"})
+
+    store_put = objects.obstore.put
+    monkeypatch.setattr(objects.obstore, "put", put)
+    with pytest.raises(StateAccessError, match=r"replaces a file .* two queries on one checkpoint"):
+        Ownership(folder).take(0, lambda: -1)

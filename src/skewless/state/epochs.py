@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from skewless import failpoints
-from skewless.errors import CheckpointInUseError
+from skewless.errors import CheckpointInUseError, StateAccessError
 from skewless.state.files import Folder
 
 OWNER = "owner"
@@ -204,6 +204,19 @@ def counted(folder: Folder, commits: list[tuple[int, int]]) -> dict[int, int]:
     return counting(commits, {k: limit_of(folder, k) for k in claimed(folder) if k > oldest})
 
 
+def _refuse_if_replaced(folder: Folder, name: str) -> None:
+    """Two drivers would have one epoch on a store that takes every condition for granted. There are
+    servers that speak S3 and do so; disks do not."""
+    content = json.dumps(asdict(Claim.mine())).encode()  # unlike that of the first
+    if not folder.is_local and folder.create(name, content):
+        raise StateAccessError(
+            f"{folder.root} lies on a store that replaces a file which was to be created only if "
+            "there is none (`If-None-Match: *` of S3 and Azure): there, two queries on one "
+            "checkpoint could not be told apart. Use a store, or a version of its server, that "
+            "knows such requests."
+        )
+
+
 class Ownership:
     """One driver's part in it. `folder` is the state folder, with its epoch once it has one."""
 
@@ -224,6 +237,7 @@ class Ownership:
             epoch = max(newest_epoch(folder), epoch) + 1
             if folder.create(claim_file(epoch), content):
                 break
+        _refuse_if_replaced(folder, claim_file(epoch))
         self.folder = replace(folder, epoch=epoch)
         failpoints.hit("owner.claimed", folder.root)
         for earlier in claimed(folder):
