@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -132,13 +133,43 @@ def test_what_is_written_in_several_batches_is_one_generation() -> None:
     assert {(s.level, s.batch_id) for s in segments} == {(1, 92)}
 
 
-def test_too_many_segments_for_a_task_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_of_too_many_segments_fewer_generations_are_put_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(compaction, "GROUP_SEGMENTS_MAX", 6)
     few = [segment("left", 0, b, part=p) for b in range(FAN_IN) for p in range(2)]
     assert names(chosen(few)) == names([few])
     later = [segment("left", 0, b + 10) for b in range(FAN_IN)]
     assert names(chosen(few + later)) == names([few]), "the oldest of them"
-    assert chosen([*few, segment("left", 0, 0, part=2)]) == []
+    more = [*few, segment("left", 0, 0, part=2)]
+    assert names(chosen(more)) == names([[s for s in more if s.batch_id < FAN_IN - 1]])
+    assert chosen([segment("left", 0, b, part=p) for b in range(FAN_IN) for p in range(4)]) == []
+
+
+def narrow(batch_id: int, part: int, parts: int) -> SegmentInfo:
+    """One of so many equal ranges of hashes, as an instance stores them."""
+    low, high = (HASH_MAX * p // parts for p in (part, part + 1))
+    return replace(
+        segment("left", 0, batch_id, part=part), hash_min=low + (part > 0), hash_max=high
+    )
+
+
+def test_however_many_instances_there_are_segments_are_put_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where they have narrow ranges of hashes, tasks are told of a few at a time."""
+    monkeypatch.setattr(compaction, "GROUP_SEGMENTS_MAX", 20)
+    instances = 50
+    due = [narrow(b, part, instances) for b in range(FAN_IN) for part in range(instances)]
+    segments, told, batches = SegmentSet(due), set(), 0
+    while segments:
+        (portion,) = choose_compactions(segments, instances, by_hash=True)
+        assert 0 < len(portion.told.segments) <= 20
+        told |= {s.name for s in portion.told.segments}
+        segments = segments.advanced(portion.after([]), batch_id=99)
+        batches += 1
+    assert told == {s.name for s in due}
+    assert batches <= -(-2 * len(due) // 20) + 1
 
 
 @pytest.mark.parametrize(("keep_after_us", "gone"), [(4, False), (5, False), (6, True)])

@@ -235,7 +235,8 @@ class Batch:
         costs, every instance does so with its own of the `shares`, if it is said what they are."""
         own = shares() if shares is not None and is_far(self.folder) else None
         old = self.state.segments if segments is None else segments
-        portions = choose_compactions(old, instances, by_hash=own is not None)
+        chosen = choose_compactions(old, instances, by_hash=own is not None)
+        portions = tuple(portion.told for portion in chosen)
         return Compaction(portions, layouts, keep_after_us, merge, own) if portions else None
 
     def old_after(self, old: SegmentSet) -> SegmentSet:

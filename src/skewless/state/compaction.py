@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from skewless.arrays.types import HASH_MAX
 from skewless.state.segment_set import Rewriting, SegmentSet
 from skewless.state.segments import SegmentInfo
 from skewless.state.shares import Share, even_shares
@@ -23,7 +24,8 @@ PORTION_ROWS, PORTION_BYTES = 2_000_000, 256 << 20  # per instance and batch
 # A generation in small pieces costs every later batch more, as each is looked into.
 PIECE_ROWS_MIN, PIECE_BYTES_MIN = 100_000, 16 << 20
 GENERATIONS_MAX = 16  # that are put together at once, if they had to wait
-GROUP_SEGMENTS_MAX = 4096  # tasks are told of all of them
+GENERATIONS_MIN = 2  # if there are so many segments that tasks cannot be told of more
+GROUP_SEGMENTS_MAX = 4096  # that tasks are told of
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,15 @@ class Portion:
     def ranges(self) -> tuple[Share, ...]:
         """The pieces, where they are told by hashes."""
         return self.rewriting.ranges[self.pieces.start : self.pieces.stop]
+
+    @property
+    def told(self) -> Portion:
+        """The same for tasks, with those segments only that can have rows of it."""
+        if not self.ranges:
+            return self
+        low = min(share.hash_min for share in self.ranges)
+        high = max(share.hash_max for share in self.ranges)
+        return replace(self, segments=tuple(s for s in self.segments if s.touches(low, high)))
 
     @property
     def rows(self) -> int:
@@ -85,15 +96,16 @@ def _begun(
     if len(batch_ids) < FAN_IN:
         return None
     group = tuple(segments.of_generations(side, level, batch_ids))
-    if len(group) > GROUP_SEGMENTS_MAX:
-        batch_ids = batch_ids[:FAN_IN]
-        group = tuple(segments.of_generations(side, level, batch_ids))
-        if len(group) > GROUP_SEGMENTS_MAX:
+    while _most_told(group, by_hash=by_hash) > GROUP_SEGMENTS_MAX:
+        batch_ids = batch_ids[: min(FAN_IN, len(batch_ids) - 1)]
+        if len(batch_ids) < GENERATIONS_MIN:
             return None
+        group = tuple(segments.of_generations(side, level, batch_ids))
     rows, size = sum(s.rows for s in group), sum(s.bytes for s in group)
     needed = -(-max(rows / PORTION_ROWS, size / PORTION_BYTES) // instances)
     portions = int(min(max(needed, 1), FAN_IN ** (level + 1)))
     if by_hash:
+        portions = max(portions, _ways_told(group))
         ranges = even_shares(group, portions)
         pieces, at_a_time = len(ranges), -(-len(ranges) // portions)
         begun = Rewriting(side, level, batch_ids, pieces, at_a_time, 0, SegmentSet(), ranges)
@@ -103,6 +115,20 @@ def _begun(
     return Portion(
         Rewriting(side, level, batch_ids, portions * at_a_time, at_a_time, 0, SegmentSet()), group
     )
+
+
+def _ways_told(group: Sequence[SegmentInfo]) -> int:
+    """Over how many portions by hash a group is told, half as much in each as tasks may be told."""
+    return -(-2 * len(group) // GROUP_SEGMENTS_MAX) if len(group) > GROUP_SEGMENTS_MAX else 1
+
+
+def _most_told(group: Sequence[SegmentInfo], *, by_hash: bool) -> float:
+    """Of about how many segments tasks are told at once. By hash, of its own those of a portion,
+    besides those that lie across portions: what is exchanged has narrow ranges of hashes."""
+    if not by_hash or len(group) <= GROUP_SEGMENTS_MAX:
+        return len(group)
+    across = sum((s.hash_max - s.hash_min) / HASH_MAX for s in group)
+    return GROUP_SEGMENTS_MAX / 2 + across
 
 
 def expired(segment: SegmentInfo, keep_after_us: int) -> bool:

@@ -77,6 +77,8 @@ def rewrite(
     """Rewrite what falls to an instance, number i of n, of some groups of segments; leave out what
     is late or expired. The sources stay as they are until a commit no longer lists them."""
     for group, sources in _to_rewrite(compaction, share, read):
+        if not group:
+            continue  # nothing has rows of this piece
         side, kind = group[0].side, group[0].kind
         alive = _alive_rows(sources, compaction.keep_after_us[side])
         for piece in put_together(alive, compaction.merge):
