@@ -28,6 +28,7 @@ from skewless.state.commits import COMMITS, Commit, CommitLog, OperatorState, wr
 from skewless.state.compaction import Portion, choose_compactions
 from skewless.state.files import Folder
 from skewless.state.opening import read_manifests, refuse_missing, without_unfinished
+from skewless.state.parts import Part
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SEGMENTS, SegmentInfo
 from tests.strategies import examples
@@ -414,3 +415,27 @@ def test_a_batch_writes_what_it_changes(folder: Folder, monkeypatch: pytest.Monk
     assert len(segments.generations("left", 0, 99)) == 1
     assert len(pickle.dumps(segments)) < 200_000, "what was asked before is not sent along"
     assert len(folder.list(BLOBS)) - before <= 3
+
+
+def test_a_commit_stays_small_where_segments_have_many_parts(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on remote stores: of each part the commit knows where it lies, and its checksum."""
+    monkeypatch.setattr(segment_set, "MANIFEST_SEGMENTS", 256)
+    each = 1 << 9
+    parts = tuple(
+        Part(n * each, (n + 1) * each - 1, 1000 + n, n << 16, 1 << 16, 0xFFFFFFFF)
+        for n in range(128)
+    )
+    segments = SegmentSet()
+    for number in range(30):
+        new = [a_segment(f"{number}-{n}", parts=parts, batch_id=number) for n in range(16)]
+        segments = segments.added(new).sealed(folder)
+        committed(folder, segments, number)
+        size = folder.size(f"{COMMITS}/{number:012d}.json")
+        assert size is not None and size < 1_000_000
+    assert sorted(s.name for s in segments) == sorted(
+        f"{SEGMENTS}/{number}-{n}" for number in range(30) for n in range(16)
+    )
+    assert len(pickle.dumps(segments)) < 1_000_000
+    assert len(folder.list(BLOBS)) < 20, "few at a time"

@@ -23,6 +23,7 @@ from skewless.state.shares import Share
 Key = tuple[str, bytes]  # of a part: its manifest, and what is gone of it
 
 MANIFEST_SEGMENTS = 256  # a commit lists up to twice as many by itself
+PARTS_EACH = 20  # of a segment count as another one: with so many it takes about 1 KB
 
 
 @dataclass(frozen=True, eq=False)
@@ -301,13 +302,9 @@ class SegmentSet(Sequence[SegmentInfo]):
         held = [part for part in self.parts if part.is_worthwhile]
         given_up = (part for part in self.parts if not part.is_worthwhile)
         loose = [*self.loose, *(s for part in given_up for s in part.segments)]
-        if len(loose) > 2 * MANIFEST_SEGMENTS:
-            loose.sort(key=lambda s: -s.level)
-            full = (len(loose) - MANIFEST_SEGMENTS) // MANIFEST_SEGMENTS * MANIFEST_SEGMENTS
-            some = [loose[i : i + MANIFEST_SEGMENTS] for i in range(0, full, MANIFEST_SEGMENTS)]
-            held += [Part(m) for m in each(folder, lambda s: write_manifest(folder, s), some)]
-            loose = loose[full:]
-        return SegmentSet(loose, held, under_way)
+        some, rest = _set_aside(loose)
+        held += [Part(m) for m in each(folder, lambda s: write_manifest(folder, s), some)]
+        return SegmentSet(rest, held, under_way)
 
     @property
     def manifests(self) -> list[Manifest]:
@@ -359,6 +356,26 @@ class SegmentSet(Sequence[SegmentInfo]):
             parts.append(Part(manifest, gone))
         under_way = [Rewriting.from_json(folder, r) for r in data.get("under_way", ())]
         return SegmentSet(map(SegmentInfo.from_json, data["segments"]), parts, under_way)
+
+
+def _set_aside(
+    loose: Sequence[SegmentInfo],
+) -> tuple[list[Sequence[SegmentInfo]], Sequence[SegmentInfo]]:
+    """What is too much for a commit, in portions of a manifest, those that will stay the longest
+    first; and the rest."""
+    sizes = [1 + len(s.parts) // PARTS_EACH for s in loose]
+    left = sum(sizes)
+    if left <= 2 * MANIFEST_SEGMENTS:
+        return [], loose
+    order = sorted(range(len(loose)), key=lambda at: -loose[at].level)
+    found: list[Sequence[SegmentInfo]] = []
+    begin = size = 0
+    for end, at in enumerate(order, 1):
+        size += sizes[at]
+        if size >= MANIFEST_SEGMENTS and left - size >= MANIFEST_SEGMENTS:
+            found.append([loose[at] for at in order[begin:end]])
+            begin, left, size = end, left - size, 0
+    return found, [loose[at] for at in order[begin:]]
 
 
 def _part_json(part: Part) -> dict[str, Any]:
