@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -19,6 +19,7 @@ import pytest
 from skewless.errors import StateAccessError, StateDamagedError
 from skewless.state.stores import cache
 from skewless.state.stores.cache import FileCache
+from skewless.state.stores.store import Check, Data
 from skewless.state.stores.traffic import TRAFFIC
 from tests.s3 import S3Server
 
@@ -158,6 +159,42 @@ def test_the_folder_is_looked_through_now_and_then(
         read(Source(bytes(100)), files, f"s3://b/{number}")
     assert len(looked) < 110
     assert sum(f.stat().st_size for f in data_files(cache_folder)) <= 6400 + 300
+
+
+@pytest.fixture
+def small_disk(cache_folder: Path, monkeypatch: pytest.MonkeyPatch) -> int:
+    """The disk is full long before the cache has come to its limit."""
+    most, fetch = 100, cache._fetch
+
+    def fetched(path: Path, pieces: Iterable[Data]) -> Check:
+        content = b"".join(bytes(piece) for piece in pieces)
+        if sum(f.stat().st_size for f in data_files(cache_folder)) + len(content) > most:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return fetch(path, [content])
+
+    monkeypatch.setattr(cache, "_fetch", fetched)
+    return most
+
+
+def test_on_a_full_disk_the_least_used_make_room(cache_folder: Path, small_disk: int) -> None:
+    files = FileCache()
+    sources = [Source(bytes([n]) * 20) for n in range(12)]
+    for number, source in enumerate(sources):
+        assert read(source, files, f"s3://b/{number}") == bytes([number]) * 20
+        time.sleep(0.01)
+    assert sum(f.stat().st_size for f in data_files(cache_folder)) <= small_disk
+    before = sources[-1].fetched
+    read(sources[-1], files, "s3://b/11")
+    assert sources[-1].fetched == before, "what came last is there"
+    with pytest.raises(StateAccessError, match=r"no room .* SKEWLESS_CACHE_DIR"):
+        read(Source(bytes(small_disk + 1)), files, "s3://b/large")
+
+
+@pytest.mark.usefixtures("small_disk")
+def test_what_has_no_room_here_is_in_the_store_all_the_same(s3: S3Server) -> None:
+    folder, data = s3.folder(), bytes(101)
+    folder.write("x", data, keep=True)
+    assert folder.read("x") == data
 
 
 def test_only_this_user_can_enter(cache_folder: Path) -> None:

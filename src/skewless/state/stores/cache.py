@@ -7,6 +7,7 @@ its size and checksum. What is damaged or gone is fetched again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
@@ -27,6 +28,7 @@ FOLDER = "SKEWLESS_CACHE_DIR"
 LOCKS = 64
 READ_BYTES = 8 << 20
 SUM = ".sum"
+DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 Fetch = Callable[[], Iterable[Data]]
 
@@ -51,7 +53,7 @@ class FileCache:
                 return str(path)
             TRAFFIC.add(misses=1)
             self._make_room(folder)
-            found = _fetch(path, fetch())
+            found = self._stored(folder, path, fetch)
             if check is not None and found != check:
                 path.unlink(missing_ok=True)
                 raise StateDamagedError(
@@ -63,11 +65,13 @@ class FileCache:
         return str(path)
 
     def keep(self, uri: str, data: Data) -> None:
-        """Have the content of a file that this process has just stored."""
+        """Have the content of a file that this process has just stored. Where there is no room for
+        it, it is fetched when it is needed."""
         folder, path = self._place(uri)
-        with _alone(folder, path.name):
+        with _alone(folder, path.name), contextlib.suppress(StateAccessError):
             self._make_room(folder)
-            self._unswept = (self._unswept or 0) + _fetch(path, [data])[0]
+            found = self._stored(folder, path, lambda: [data])
+            self._unswept = (self._unswept or 0) + found[0]
 
     def held(self, uri: str) -> str | None:
         """Where a remote file lies on this disk, if it does."""
@@ -96,14 +100,35 @@ class FileCache:
             return False
         return True
 
-    def _make_room(self, folder: Path) -> None:
+    def _stored(self, folder: Path, path: Path, fetch: Fetch) -> Check:
+        """Store a file. A disk may be full before the cache has come to its limit: then the half of
+        it leaves that was used longest ago."""
+        try:
+            return _fetch(path, fetch())
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+        self._make_room(folder, by_half=True)
+        try:
+            return _fetch(path, fetch())
+        except OSError as error:
+            if error.errno not in DISK_FULL:
+                raise
+            raise StateAccessError(
+                f"there is no room for another file in the cache folder {folder}: {error}. Free "
+                f"its disk, or set {FOLDER} to a folder on a larger one, then start the query "
+                "again: it continues from its last commit."
+            ) from error
+
+    def _make_room(self, folder: Path, *, by_half: bool = False) -> None:
         """Keep the cache below its limit, least recently used first. Looking through it takes time,
         so that it is done only now and then, while it may grow over the limit by a little."""
-        if self._unswept is not None and self._unswept < CACHE_BYTES_MAX // 32:
+        if not by_half and self._unswept is not None and self._unswept < CACHE_BYTES_MAX // 32:
             return
         self._unswept = 0
         files = self._least_used(folder)
-        excess = sum(size for _, size, _ in files) - CACHE_BYTES_MAX
+        held = sum(size for _, size, _ in files)
+        excess = held - (held // 2 if by_half else CACHE_BYTES_MAX)
         for _, size, path in files:
             if excess <= 0:
                 break
