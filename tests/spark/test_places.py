@@ -69,6 +69,21 @@ def test_numbers_are_in_the_partitions_of_their_instances(
         places.forget()
 
 
+def test_who_ends_takes_no_places_of_others(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two queries of one application, with as many instances each."""
+    monkeypatch.setattr(cluster, "is_one_host", lambda session: False)
+    ends, goes_on = Places(), Places()
+    try:
+        ends.numbers(spark, 3, 2)
+        assert goes_on.numbers(spark, 3, 2).storageLevel.useMemory
+        ends.forget()
+        assert goes_on.numbers(spark, 3, 2).storageLevel.useMemory
+    finally:
+        goes_on.forget()
+
+
 @pytest.mark.parametrize("adaptive", ["false", "true"])
 def test_packets_go_to_the_tasks_of_the_numbers(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, adaptive: str

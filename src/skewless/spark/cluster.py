@@ -4,6 +4,7 @@ that comes again is run."""
 from __future__ import annotations
 
 import time
+import uuid
 import weakref
 from contextlib import suppress
 from functools import lru_cache
@@ -84,11 +85,15 @@ class Places:
 
     They are partitioned by hash: a union with rows that are partitioned alike has as many tasks,
     each where the number is. So rows that are exchanged arrive where they will be worked on.
+
+    What is cached bears a name of its own: Spark takes equal plans for one, and who lets go of it
+    would do so for all queries of an application.
     """
 
     def __init__(self) -> None:
         self._numbers: dict[int, DataFrame] = {}
         self._cores = 0
+        self._name = uuid.uuid4().hex
 
     def numbers(self, session: SparkSession, count: int, cores: int) -> DataFrame:
         """The numbers of so many instances, each in a partition of its own."""
@@ -99,7 +104,8 @@ class Places:
             self._cores = cores
         if count not in self._numbers:
             numbers = session.range(0, count, 1, count)
-            placed = numbers.select("id", home_of(F.col("id").cast("int"), count))
+            home = home_of(F.col("id").cast("int"), count)
+            placed = numbers.select("id", home, F.lit(self._name).alias("places"))
             cached = placed.repartition(count, HOME).persist()
             cached.count()  # adaptive plans know how they are partitioned once they have run
             self._numbers[count] = cached
@@ -113,4 +119,4 @@ class Places:
         self._numbers.clear()
 
     def __getstate__(self) -> dict[str, object]:
-        return {"_numbers": {}, "_cores": 0}  # places are not sent along
+        return {"_numbers": {}, "_cores": 0, "_name": self._name}  # places are not sent along
