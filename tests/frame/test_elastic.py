@@ -15,7 +15,15 @@ from skewless.engine import sizing
 from skewless.engine.pipeline import Pipeline
 from skewless.state import compaction
 from tests.frame.kit import Kit
-from tests.frame.test_frame import BATCHES, EVERY_KIT, QUICK_OR_SLOW, Frame, stories
+from tests.frame.kits import KITS
+from tests.frame.test_frame import (
+    BATCHES,
+    EVERY_KIT,
+    QUICK_OR_SLOW,
+    Frame,
+    busy_frame,
+    stories,
+)
 from tests.strategies import examples
 
 
@@ -33,14 +41,20 @@ def elastic(kit: Kit) -> Kit:
     return replace(kit, pipeline=pipeline)
 
 
-@pytest.fixture(autouse=True)
-def _every_row_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Any change of a batch's size is one of the number of instances."""
-    monkeypatch.setattr(compaction, "FAN_IN", 2)
+def every_core_has_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There are as many instances as cores, however few rows come: no work is small."""
     monkeypatch.setattr(sizing, "ROWS_UNMEASURED", 1)
     monkeypatch.setattr(sizing, "ROWS_PRICED_MIN", 1)
     monkeypatch.setattr(sizing, "TASK_MS", 1e-6)
+    monkeypatch.setattr(sizing, "SMALL_MS", 0.0)
     monkeypatch.setattr(sizing, "PATIENCE", 1)
+
+
+@pytest.fixture(autouse=True)
+def _every_row_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Any change of the cores is one of the number of instances."""
+    monkeypatch.setattr(compaction, "FAN_IN", 2)
+    every_core_has_work(monkeypatch)
 
 
 def check_any_cores(data: st.DataObject, kit: Kit) -> None:
@@ -54,6 +68,16 @@ def check_any_cores(data: st.DataObject, kit: Kit) -> None:
                 frame.restart(number)
             frame.batch(number, cores=cores[number])
         frame.check()
+
+
+def test_instances_come_and_go(tmp_path: Path) -> None:
+    """Else what follows would try nothing."""
+    frame, seen = busy_frame(elastic(KITS["join"]), tmp_path), []
+    cores = (3, 2, 4, 1, 5)
+    for number, count in enumerate(cores):
+        frame.batch(number, cores=count)
+        seen += [size.now for size in frame.run.query.sizes.values()]
+    assert seen == list(cores)
 
 
 @QUICK_OR_SLOW

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.engine import exchange, sizing
+from skewless.engine import exchange
 from skewless.state import compaction, parts
 from tests.frame.kit import Kit
-from tests.frame.test_elastic import elastic
+from tests.frame.test_elastic import elastic, every_core_has_work
 from tests.frame.test_frame import (
     BATCHES,
     EVERY_KIT,
@@ -34,8 +34,7 @@ def _far_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parts, "FORCED", True)
     monkeypatch.setattr(parts, "PART_BYTES_MIN", 1)
     monkeypatch.setattr(exchange, "PACKET_BYTES_MAX", 64)
-    monkeypatch.setattr(sizing, "ROWS_UNMEASURED", 1)
-    monkeypatch.setattr(sizing, "PATIENCE", 1)
+    every_core_has_work(monkeypatch)
 
 
 def check_moving(data: st.DataObject, kit: Kit) -> None:
