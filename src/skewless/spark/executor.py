@@ -7,6 +7,7 @@ that tell what they made of them. Every further step is a job with one task per 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +32,7 @@ from skewless.engine.output import FileTarget
 from skewless.engine.pipeline import Feed, IngestTask, Node
 from skewless.engine.reading import FileReading, Files, ReadTask, Stream
 from skewless.engine.report import InstanceReport
-from skewless.errors import CheckpointInUseError
+from skewless.errors import CheckpointInUseError, StateAccessError
 from skewless.files.splits import FileRef
 from skewless.spark.cluster import HOME, Places, home_of, parallelism
 from skewless.spark.exchange import (
@@ -40,6 +41,7 @@ from skewless.spark.exchange import (
     Taking,
     ingest_function,
     merge_function,
+    of_one_attempt,
     passing_on,
     report_function,
     rows_function,
@@ -57,11 +59,14 @@ if TYPE_CHECKING:
 
 Made = TypeVar("Made")
 
+log = logging.getLogger("skewless")
+
 _at_work_here = threading.Lock()
 ARROW_ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ARROW_ROWS_DEFAULT = "10000"
 # Work that is smaller than the cost of handing it to other processes is done in the driver's.
 SMALL_BYTES = 4 << 20
+EXCHANGE_TRIES = 5
 NEVER_HERE = os.environ.get("SKEWLESS_SMALL") == "apart"  # for tests
 ARROW_ROWS_WANTED = "20000"  # fewer, larger hand-overs between Spark and Python
 
@@ -158,7 +163,7 @@ class SparkExecutor(Executor[DataFrame]):
             followed = files_of(self.arrived, tuple(self.readings))
             if followed is not None:
                 return self._read(followed)
-        told = _collected(self._exchanged(self.arrived))
+        told = _consistent(self._exchanged(self.arrived))
         files: dict[Stream, list[FileRef]] = {}
         for one in told:
             if "path" in one:
@@ -233,7 +238,7 @@ class SparkExecutor(Executor[DataFrame]):
         if feed.shape and feed.shapes is None:
             rows = with_steps(self.rows(task, node), feed.shape)
             frame = taken_in(rows, ingest, feed.columns, packets=packets)
-            told = _collected(self._exchanged(frame) if packets else frame)
+            told = _consistent(self._exchanged(frame)) if packets else _collected(frame)
         else:
             work = passing_on(task, ingest, taking)
             told = self._reported(task.step.instances, work, packets=packets)
@@ -254,7 +259,7 @@ class SparkExecutor(Executor[DataFrame]):
         numbers = self._numbers(count) if placed else self.session.range(0, count, 1, count)
         schema = PACKET_SCHEMA if packets else JSON_SCHEMA
         frame = numbers.mapInArrow(report_function(work, packets=packets), schema)
-        return _collected(self._exchanged(frame) if packets else frame)
+        return _consistent(self._exchanged(frame)) if packets else _collected(frame)
 
     def _numbers(self, count: int) -> DataFrame:
         if self.places is None:
@@ -275,6 +280,20 @@ def _passed_on(task: StepTask, ingest: IngestTask, taking: Taking) -> Iterator[A
 
 def _collected(frame: DataFrame) -> list[dict[str, Any]]:
     return [json.loads(row[0]) for row in frame.collect()]
+
+
+def _consistent(frame: DataFrame) -> list[dict[str, Any]]:
+    """The same of tasks that put packets together: all of the same packets. If a host is lost in
+    between, Spark has some sent again, and repeats only those tasks that had not read them yet."""
+    for _ in range(EXCHANGE_TRIES):
+        told = of_one_attempt(_collected(frame))
+        if told is not None:
+            return told
+        log.warning("rows were sent again while they were put together: that is repeated")
+    raise StateAccessError(
+        f"hosts were lost {EXCHANGE_TRIES} times while rows were exchanged between them. Start the "
+        "query again: it continues from its last commit."
+    )
 
 
 class BatchDriver:
