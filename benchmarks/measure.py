@@ -23,7 +23,9 @@ Json = dict[str, Any]
 
 ROOT = Path(__file__).resolve().parents[1]
 SAMPLE_S = 0.2
-USS_COST_MAX = 0.05  # of one core, spent on walking page tables
+# The watch shares two cores with what it watches: who uses both at once would pay the most for it.
+FAMILY_S = 1.0  # between two looks at which processes there are, for which all of /proc is read
+USS_COST_MAX = 0.01  # of one core, spent on walking page tables
 LEAVE_S = 20.0  # for the last processes of a contestant to end before the next one starts
 MARK = "measuring"
 STDERR_LINES_SHOWN = 40
@@ -83,7 +85,8 @@ class MemoryWatch:
         self._mark, self._marked = mark, False
         self._seen: dict[int, Any] = {}
         self._peaks = {"rss": 0, "anonymous": 0, "uss": 0}
-        self._uss_due = 0.0
+        self._family: list[Any] = [self._top]
+        self._uss_due = self._family_due = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
 
@@ -111,15 +114,21 @@ class MemoryWatch:
             if not self._marked and self._mark.exists():
                 self._marked, self._uss_due = True, 0.0
                 self._peaks = dict.fromkeys(self._peaks, 0)
-            try:
-                below = self._top.children(recursive=True)
-            except psutil.NoSuchProcess:
-                return
-            # A process that is just being forked still appears with all the memory of its parent.
-            settled = [process for process in below if process.pid in self._seen]
-            self._seen.update((process.pid, process) for process in below)
-            self._sample([self._top, *settled])
+            if time.monotonic() >= self._family_due:
+                try:
+                    self._look_for_family()
+                except psutil.NoSuchProcess:
+                    return
+            self._sample(self._family)
             self._over.wait(SAMPLE_S)
+
+    def _look_for_family(self) -> None:
+        self._family_due = time.monotonic() + FAMILY_S
+        below = self._top.children(recursive=True)
+        # A process that is just being forked still appears with all the memory of its parent.
+        settled = [process for process in below if process.pid in self._seen]
+        self._seen.update((process.pid, process) for process in below)
+        self._family = [self._top, *settled]
 
     def _sample(self, processes: list[Any]) -> None:
         begun_s = time.thread_time()
