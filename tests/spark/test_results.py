@@ -273,8 +273,9 @@ def test_arguments_of_pyspark(
     assert "|-- s" in (shown := capsys.readouterr().out) and "|-- k" not in shown
     static.explain()
     plain = capsys.readouterr().out
-    for more in ({"extended": True}, {"mode": "formatted"}):
-        static.explain(**more)  # type: ignore[arg-type]
+    asked: list[dict[str, Any]] = [{"extended": True}, {"mode": "formatted"}]
+    for more in asked:
+        static.explain(**more)
         assert capsys.readouterr().out == f"{sk.explain(static)}\n" != plain
     static.show(2, False, True)
     mine = capsys.readouterr().out
