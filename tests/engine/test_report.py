@@ -102,6 +102,8 @@ def test_a_report_says_who_it_is_of_and_what_it_came_to() -> None:
         "BatchReport(batch 3 of join: 10 left, 20 right rows, 5 matches, 10 dropped, 6 ms, "
         "busiest/mean 1.50)"
     )
+    # An operator's report has hundreds of keys and instances, too.
+    assert repr(UPPER) == "OperatorReport(aggregate-2: 5 input rows, 4 matches, 1 dropped)"
 
 
 def test_causes_and_counters_by_name() -> None:

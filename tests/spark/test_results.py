@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 import skewless as sk
@@ -92,6 +93,57 @@ def test_steps_are_done_to_a_stream(streaming: sk.Joined, rows: DataFrame, tmp_p
     written = read_parquet(run(shape(streaming), tmp_path))
     assert written
     assert_same(written, multiset(shape(rows).collect()))
+
+
+@pytest.mark.quick(1)
+@pytest.mark.parametrize("never", ["k = null", "1 = 0", "a > 1 AND false"])
+def test_a_filter_that_no_row_fulfils(streaming: sk.Joined, tmp_path: Path, never: str) -> None:
+    """Spark's optimizer leaves nothing of it but a relation without rows."""
+    nothing = streaming.where(never)
+    results = {
+        "last": nothing,
+        "between": nothing.groupBy("k", time="at", window="1 second").agg(n="count"),
+        # What is left of it has other columns, of which one is the time.
+        "moved": sk.deduplicate(nothing.select("b", "k", "seen"), "k", time="seen", within="1 day"),
+    }
+    for name, result in results.items():
+        assert read_parquet(run(result, tmp_path / name)).total() == 0  # type: ignore[arg-type]
+
+
+MANY_ROWS: dict[str, Callable[[Any], Any]] = {
+    "count": lambda r: r.select(F.count("*")),
+    "sum": lambda r: r.where("k > 1").selectExpr("sum(a) AS s"),
+    "over": lambda r: r.withColumn("n", F.rank().over(Window.partitionBy("k").orderBy("at"))),
+    "sum over": lambda r: r.selectExpr("k", "sum(a) OVER (PARTITION BY k) AS s"),
+}
+
+
+@pytest.mark.parametrize("step", MANY_ROWS.values(), ids=MANY_ROWS.keys())
+def test_a_step_over_many_rows(
+    static: sk.Joined, streaming: sk.Joined, rows: DataFrame, step: Callable[[Any], Any]
+) -> None:
+    """Of a stream it would see one batch alone; static rows are all there."""
+    with pytest.raises(ArgumentError, match=r"one row at a time on a stream.*groupBy\(\"k\""):
+        step(streaming)
+    mine = step(static).dataframe()
+    assert_same(multiset(mine.collect()), multiset(step(rows).collect()))
+
+
+def test_a_step_over_many_rows_of_an_input(
+    spark: SparkSession, pair: tuple[FileStream, FileStream]
+) -> None:
+    left, right = (side.read(spark) for side in pair)
+    with pytest.raises(ArgumentError, match="one row at a time"):
+        keyed_join(left, right).select(F.max(left["a"]))
+
+
+def test_steps_of_one_row_that_look_like_more(streaming: sk.Joined, rows: DataFrame) -> None:
+    """Many rows of one, sums within a row, and a filter by other, static rows."""
+    streaming.select(F.explode(F.array("a", "b")))
+    streaming.selectExpr("aggregate(array(a, b), 0L, (x, y) -> x + y) AS s")
+    streaming.select(F.window("at", "1 minute"))
+    rows.createOrReplaceTempView("some_rows")
+    streaming.where("a > (SELECT max(a) - 3 FROM some_rows)")
 
 
 @pytest.mark.slow
@@ -192,12 +244,39 @@ def test_what_only_dataframes_have(static: sk.Joined, streaming: sk.Joined, name
         getattr(streaming, name)
 
 
+SAID = {
+    "join": "sk.join(…) and the other operators take results",
+    "dropDuplicates": "sk.deduplicate(result, …)",
+    "agg": "groupBy(…).agg(…)",
+    "withColumns": "withColumn(…)",
+    "withWatermark": "brings its watermark along",
+}
+
+
+@pytest.mark.parametrize(("name", "said"), SAID.items(), ids=list(SAID))
+def test_what_there_is_instead(streaming: sk.Joined, name: str, said: str) -> None:
+    """What is done to one batch by a DataFrame's method would be something else."""
+    with pytest.raises(AttributeError, match=re.escape(said)):
+        getattr(streaming, name)
+
+
+def test_a_result_given_to_sparks_own_join(streaming: sk.Joined, rows: DataFrame) -> None:
+    with pytest.raises(AttributeError, match=r"It is no DataFrame.*sk\.join"):
+        rows.join(streaming, "k")  # type: ignore[arg-type]
+
+
 def test_arguments_of_pyspark(
     static: sk.Joined, rows: DataFrame, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nested = static.selectExpr("struct(k, a) s")
     nested.printSchema(1)
     assert "|-- s" in (shown := capsys.readouterr().out) and "|-- k" not in shown
+    static.explain()
+    plain = capsys.readouterr().out
+    asked: list[dict[str, Any]] = [{"extended": True}, {"mode": "formatted"}]
+    for more in asked:
+        static.explain(**more)
+        assert capsys.readouterr().out == f"{sk.explain(static)}\n" != plain
     static.show(2, False, True)
     mine = capsys.readouterr().out
     rows.show(2, False, True)

@@ -114,7 +114,7 @@ def heaviest(arrivals: Sequence[Arrival]) -> tuple[KeyShare, ...]:
     return tuple(KeyShare(value, round(count / all_rows, 6)) for value, count in ranked)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class OperatorReport:
     """What one operator did in one batch.
 
@@ -144,13 +144,21 @@ class OperatorReport:
     heavy_keys: tuple[KeyShare, ...] = ()
     decisions: tuple[Decision, ...] = ()
     verdict: str = ""
-    slots: Figures | None = field(default=None, compare=False, repr=False)
+    slots: Figures | None = field(default=None, compare=False)
     keys: tuple[WatchedKey, ...] = ()
-    key_figures: Figures | None = field(default=None, compare=False, repr=False)
+    key_figures: Figures | None = field(default=None, compare=False)
     notes: tuple[str, ...] = ()
     idle: tuple[str, ...] = ()
     hosts: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     latest_us: int | None = None
+
+    def __repr__(self) -> str:
+        return f"OperatorReport({self.name}: {self._in_short()})"
+
+    def _in_short(self) -> str:
+        rows = ", ".join(f"{n:,} {name}" for name, n in self.rows.items())
+        dropped = sum(self.dropped.values())
+        return f"{rows} rows, {self.matches:,} matches, {dropped:,} dropped"
 
     @property
     def matches(self) -> int:
@@ -266,12 +274,9 @@ class BatchReport(OperatorReport):
     ended_us: int | None = field(default=None, compare=False)
 
     def __repr__(self) -> str:
-        rows = ", ".join(f"{n:,} {name}" for name, n in self.rows.items())
-        dropped = sum(self.dropped.values())
         return (
-            f"BatchReport(batch {self.batch_id} of {self.name}: {rows} rows, "
-            f"{self.matches:,} matches, {dropped:,} dropped, {self.duration_ms:.0f} ms, "
-            f"busiest/mean {self.busiest_over_mean:.2f})"
+            f"BatchReport(batch {self.batch_id} of {self.name}: {self._in_short()}, "
+            f"{self.duration_ms:.0f} ms, busiest/mean {self.busiest_over_mean:.2f})"
         )
 
     @staticmethod

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
 import numpy as np
 
-from skewless.arrays.types import HASH_MAX, Side, UInts
+from skewless.arrays.types import HASH_MAX, SIDES, Side, UInts
 
 
 @lru_cache(maxsize=8)
@@ -79,3 +80,26 @@ class RoutingTable:
     @property
     def instances(self) -> int:
         return len(self.units)
+
+    def flaw(self) -> str | None:
+        """Why pairs would be lost or found twice, if they would."""
+        return next((f"{side} rows: {why}" for side in SIDES if (why := self._flaw_of(side))), None)
+
+    def _flaw_of(self, side: Side) -> str | None:
+        cuts: dict[tuple[int, int], list[Cut]] = defaultdict(list)
+        for unit in (unit for mine in self.units for unit in mine):
+            if (cut := unit.cut(side)) is not None:
+                cuts[unit.hash_min, unit.hash_max].append(cut)
+        covered = 0
+        for (first, last), divided in sorted(cuts.items(), key=lambda item: item[0]):
+            if first != covered or last < first:
+                return f"the hashes from {covered} on must come next, not {first} to {last}"
+            parts = sorted((cut.of, cut.part, cut.parts) for cut in divided)
+            of, count = divided[0].of, len(divided)
+            if parts != [(of, part, count) for part in range(count)]:
+                return (
+                    f"the units of hashes {first} to {last} must be parts 0 to {count - 1} of one "
+                    f"kind, not {', '.join(map(str, divided))}"
+                )
+            covered = last + 1
+        return None if covered > HASH_MAX else f"nobody has the hashes from {covered} on"

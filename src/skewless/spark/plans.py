@@ -99,6 +99,12 @@ def chain_of(plan: Any) -> list[Any] | None:
     return chain
 
 
+def is_leaf_of(leaf: Any, rows: DataFrame) -> bool:
+    """Whether a plan's leaf is these rows, of which the optimizer knows nothing. Where no row can
+    fulfil a filter, it leaves another leaf: a relation without rows, and no filter."""
+    return class_of(leaf) == class_of(rows._jdf.queryExecution().optimizedPlan())
+
+
 def class_of(node: Any) -> str:
     """What kind of plan or expression it is."""
     return str(node.getClass().getSimpleName())

@@ -26,6 +26,7 @@ from skewless.spark.plans import (
     conjuncts,
     depends_on_now,
     id_of,
+    is_leaf_of,
     items,
     quoted,
     unknown_frame,
@@ -135,7 +136,7 @@ def needs(
 def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
     plan = shaped._jdf.queryExecution().optimizedPlan()
     chain = chain_of(plan)
-    if chain is None:
+    if chain is None or not is_leaf_of(chain[-1], rows):
         return Needs(tuple(range(len(rows.columns))))
     *above, leaf = chain
     place = {id_of(attribute): i for i, attribute in enumerate(items(leaf.output()))}

@@ -46,11 +46,13 @@ from skewless.spark.plans import empty_frame, first_name, quoted
 from skewless.spark.pushdown import pushed_down
 from skewless.spark.shapes import shapes_of_steps
 from skewless.spark.steps import (
+    Step,
     Steps,
     analysed,
     event_times_of,
     identified_steps,
     methods_of,
+    refuse_many_rows,
     traced,
     untraced,
     with_steps,
@@ -126,9 +128,15 @@ class Result(ABC):
         """Print the columns as a tree, nested ones down to a level."""
         print(self.schema.treeString() if level is None else self.schema.treeString(level))
 
-    def explain(self) -> None:
+    def explain(self, extended: bool | str | None = None, mode: str | None = None) -> None:
         """Print the operators of the query, the lowest first, where their rows come from, and what
-        each is tied to."""
+        each is tied to. With an argument, of those of PySpark's `explain`: what `sk.explain` has to
+        say, which is more."""
+        if extended or mode:
+            from skewless.spark.explanation import explain
+
+            print(explain(self))
+            return
         pipeline, plan = self.pipeline(1, None)
         for node in pipeline.nodes:
             print(f"{node.name}")
@@ -169,7 +177,8 @@ class Result(ABC):
                 return F.col(name)
             instead = "" if ours or not hasattr(DataFrame, name) else self._instead()
             raise AttributeError(
-                f"{type(self).__name__} has no {name!r}. It has: {', '.join(OFFERED)}.{instead}"
+                f"{type(self).__name__} has no {name!r}. It has: {', '.join(OFFERED)}."
+                f"{INSTEAD.get(name, '')}{instead}"
             )
 
     def _instead(self) -> str:
@@ -237,7 +246,7 @@ class Result(ABC):
     def _then(self, method: str, *arguments: Any) -> Self:
         step = (method, arguments)
         try:
-            shaped = analysed(self.sparkSession, self._columns_now, step)
+            after = analysed(self.sparkSession, self._columns_now, step)
             # What it does not find it leaves, without a word.
             if method == "drop" and are_columns(arguments) and not is_remote(self.sparkSession):
                 return self._of_inputs(*step)
@@ -248,14 +257,18 @@ class Result(ABC):
                 return self._of_inputs(*step)
             except PySparkException:
                 raise error from error.__cause__
-        return replace(self, steps=(*self.steps, step), shaped=shaped)
+        return self._shaped((*self.steps, step), after, step)
 
     def _of_inputs(self, method: str, arguments: tuple[Any, ...]) -> Self:
         """The result after a step that may name columns of the inputs: ``left["a"]``."""
         ids = ids_of_inputs(self.sources, self.named)
         steps = identified_steps(ids, (*self.steps, (method, arguments)))
-        shaped = self._nothing(steps).schema
-        return replace(self, steps=steps, shaped=StructType(shaped.fields))
+        return self._shaped(steps, self._nothing(steps), (method, arguments))
+
+    def _shaped(self, steps: Steps, after: DataFrame, step: Step) -> Self:
+        if self.isStreaming:
+            refuse_many_rows(after, step)
+        return replace(self, steps=steps, shaped=StructType(after.schema.fields))
 
     def _nothing(self, steps: Steps) -> DataFrame:
         emitted = traced(self.emitted, self._emitted_times)
@@ -543,6 +556,25 @@ OFFERED = (
     "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF", "where",
     "withColumn", "withColumnRenamed", "writeStream",
 )  # fmt: skip
+JOINS = " sk.join(…) and the other operators take results as they take DataFrames."
+FIRSTS = " Rows of a stream that come again are left out by sk.deduplicate(result, …)."
+ROWS = ' Rows are put together by groupBy(…).agg(…), such as agg(n="count").'
+INSTEAD = {
+    "_jdf": f" It is no DataFrame, which Spark's own methods ask for.{JOINS}",
+    "_plan": f" It is no DataFrame, which Spark's own methods ask for.{JOINS}",
+    "agg": ROWS,
+    "count": ROWS,
+    "distinct": FIRSTS,
+    "dropDuplicates": FIRSTS,
+    "dropDuplicatesWithinWatermark": FIRSTS,
+    "drop_duplicates": FIRSTS,
+    "groupby": ROWS,
+    "join": JOINS,
+    "withColumns": " Columns are added one by one, by withColumn(…).",
+    "withColumnsRenamed": " Columns are renamed one by one, by withColumnRenamed(…).",
+    "withWatermark": " A result brings its watermark along; nothing in it is late.",
+    "write": " A stream is written by writeStream.",
+}
 REPR_LENGTH = 60  # of the columns that a result shows, about
 AUTO = "auto"
 BELOW = "below"  # the output mode of operators whose results are taken further

@@ -22,6 +22,7 @@ from skewless.spark.plans import (
     conjuncts,
     depends_on_now,
     id_of,
+    is_leaf_of,
     items,
     unknown_frame,
 )
@@ -37,11 +38,12 @@ def shapes_of_steps(session: SparkSession, rows: StructType, steps: Steps) -> li
         return []
     if is_remote(session):
         return None  # Spark Connect does not show its plans
-    frame = with_steps(unknown_frame(session, rows), steps)
+    unknown = unknown_frame(session, rows)
+    frame = with_steps(unknown, steps)
     if depends_on_now(frame):
         return None  # the optimizer has made a constant of it, which must not stay
     found = shapes_above_leaf(session, frame._jdf.queryExecution().optimizedPlan())
-    return None if found is None else found[1]
+    return None if found is None or not is_leaf_of(found[0], unknown) else found[1]
 
 
 def shapes_of_frame(frame: DataFrame) -> tuple[Any, list[Shape]] | None:

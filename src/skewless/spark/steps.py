@@ -19,13 +19,14 @@ from skewless.engine.watermark import EventTimes
 from skewless.errors import ArgumentError
 from skewless.spark.interpreter import is_remote
 from skewless.spark.origins import BY_NAME, Ids, identified, is_missing
-from skewless.spark.plans import empty_frame, quoted, reason
+from skewless.spark.plans import chain_of, class_of, empty_frame, quoted, reason
 
 Step = tuple[str, tuple[Any, ...]]  # name of a DataFrame method, its arguments
 Steps = tuple[Step, ...]
 
 EVENT_TIME = "skewless.event_time"
 IDENTIFIED = "identified"  # a step of ours: later ones may name columns of the inputs
+MANY_ROWS = frozenset({"Aggregate", "Window"})  # what Catalyst makes of sum(…) and … over (…)
 
 
 def with_steps(rows: DataFrame, steps: Steps) -> DataFrame:
@@ -47,21 +48,40 @@ def methods_of(steps: Steps) -> list[str]:
     return [method for method, _ in steps if method != IDENTIFIED]
 
 
-def analysed(session: SparkSession, traced: StructType, step: Step) -> StructType:
-    """The columns after a step, which Spark analyses on an empty result: a mistake shows now."""
+def analysed(session: SparkSession, traced: StructType, step: Step) -> DataFrame:
+    """No rows after a step, which Spark analyses on an empty result: a mistake shows now."""
     method, arguments = step
     nothing = empty_frame(session, traced)
     try:
         if method == "withColumn" and is_remote(session):
-            after = _with_column(nothing, *arguments).schema
+            after = _with_column(nothing, *arguments)
         else:
-            after = getattr(nothing, method)(*arguments).schema
+            after = getattr(nothing, method)(*arguments)
+        after.schema  # noqa: B018 (Spark Connect analyses it now)
     except (PySparkException, TypeError) as error:
         why = BY_NAME if is_missing(error) else reason(error)
         accepted = f"valid over the columns {', '.join(traced.names)} ({why})"
         written = ", ".join(map(str, arguments))
         raise ArgumentError(method, written, accepted) from error
-    return StructType(after.fields)
+    return after
+
+
+def refuse_many_rows(shaped: DataFrame, step: Step) -> None:
+    """Steps are done batch by batch. On a stream, what looks at several rows would see those of one
+    batch alone, and its results would depend on how the stream is cut. Spark Connect does not show
+    plans."""
+    if is_remote(shaped.sparkSession):
+        return
+    nodes = chain_of(shaped._jdf.queryExecution().analyzed()) or ()
+    if MANY_ROWS.isdisjoint(map(class_of, nodes)):
+        return
+    method, arguments = step
+    accepted = (
+        "of one row at a time on a stream, without aggregates and windows over other rows: "
+        'those are .groupBy("k", time="at", window="1 minute").agg(n="count"), or what '
+        "foreachBatch does to a batch"
+    )
+    raise ArgumentError(method, ", ".join(map(str, arguments)), accepted)
 
 
 def _with_column(rows: DataFrame, name: str, column: Column) -> DataFrame:

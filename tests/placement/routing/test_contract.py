@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections import defaultdict
-from dataclasses import FrozenInstanceError, fields
+from dataclasses import FrozenInstanceError, dataclass, fields
 
 import pytest
 from hypothesis import given
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from skewless.arrays.types import HASH_MAX, SIDES
 from skewless.errors import ArgumentError
 from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
-from skewless.placement.units import WHOLE, Cut, WorkUnit
+from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit, slot_bounds
 from skewless.strategies import FAMILIES
 from tests.strategies import examples
 
@@ -121,3 +121,43 @@ def test_contrand_lies_between_the_two() -> None:
 def test_contrand_refuses_what_is_no_number_of_groups(groups: object) -> None:
     with pytest.raises(ArgumentError, match="`groups` must be a whole number of at least 1"):
         ContRand(groups)
+
+
+@dataclass(frozen=True)
+class Given(Routing):
+    """A routing of somebody else, by its units."""
+
+    units: tuple[tuple[WorkUnit, ...], ...]
+
+    def table(self, slots: int, instances: int) -> RoutingTable:
+        return RoutingTable("Given", slots, self.units)
+
+
+HALF, OTHER_HALF = (WorkUnit(*slot_bounds(slot, slot, 2)) for slot in range(2))
+WRONG: dict[str, tuple[tuple[WorkUnit, ...], str]] = {
+    "a hole": ((HALF, WorkUnit(OTHER_HALF.hash_min + 1)), f"hashes from {OTHER_HALF.hash_min} on"),
+    "no end": ((HALF, WorkUnit(1, 0, None, None)), f"nobody has the hashes from {1 << 63} on"),
+    "twice": ((WorkUnit(), WorkUnit()), "must be parts 0 to 1 of one kind"),
+    "overlap": ((WorkUnit(), OTHER_HALF), "left rows: the hashes from"),
+    "one side": ((WorkUnit(), WorkUnit(right=None, left=None)), ""),
+    "one side only": ((WorkUnit(right=None), WorkUnit(left=None)), ""),
+    "right rows": ((WorkUnit(right=None), WorkUnit(left=None, hash_min=1)), "right rows: the hash"),
+    "two kinds": (
+        (WorkUnit(left=Cut(0, 2, "stored")), WorkUnit(left=Cut(1, 2, "probers"), right=None)),
+        "of one kind",
+    ),
+    "fewer": ((WorkUnit(),), "for 8 slots and 2 instances"),
+}
+
+
+@pytest.mark.parametrize(("units", "why"), WRONG.values(), ids=list(WRONG))
+def test_a_wrong_table_is_refused_before_rows_are_lost(
+    units: tuple[WorkUnit, ...], why: str
+) -> None:
+    routing = Given(tuple((unit,) for unit in units))
+    if not why:
+        assert routing.begin(8, 2).table.units == routing.units
+        return
+    with pytest.raises(ArgumentError, match=why) as caught:
+        routing.begin(8, 2)
+    assert caught.value.argument == "strategy"
