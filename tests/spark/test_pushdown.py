@@ -238,3 +238,16 @@ def test_conditions_on_the_present_stay_in_spark(spark: SparkSession, steps: Any
     schema = StructType().add("a_id", "long").add("a_t", "timestamp").add("d", "date")
     assert needs(spark, schema, steps).condition is None
     assert needs(spark, schema, (("where", ("a_id > 1",)),)).condition is not None
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        # Today only d is needed, and one day x.
+        (("selectExpr", ("if(now() < timestamp'2000-01-01', x, d) c",)),),
+        (("where", ("current_date() < date'2000-01-01'",)), ("select", ("d",))),
+    ],
+)
+def test_columns_that_are_needed_one_day(spark: SparkSession, steps: Any) -> None:
+    schema = StructType().add("a_id", "long").add("x", "long").add("d", "long")
+    assert needs(spark, schema, steps).columns == (0, 1, 2)

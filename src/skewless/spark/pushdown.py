@@ -134,19 +134,20 @@ def needs(
 
 
 def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
+    everything = tuple(range(len(rows.columns)))
+    if depends_on_now(shaped):
+        # The optimizer leaves out what is not needed now, but may be needed one day.
+        left = ("what depends on the time of day is asked anew in every batch",)
+        return Needs(everything, left=left)
     plan = shaped._jdf.queryExecution().optimizedPlan()
     chain = chain_of(plan)
     if chain is None or not is_leaf_of(chain[-1], rows):
-        return Needs(tuple(range(len(rows.columns))))
+        return Needs(everything)
     *above, leaf = chain
     place = {id_of(attribute): i for i, attribute in enumerate(items(leaf.output()))}
     used = _ids(plan.output()) | {i for node in above for i in _ids(node.references().toSeq())}
     # Without any column nobody would know how many rows there are.
     columns = tuple(sorted(place[i] for i in used if i in place)) or (0,)
-    if depends_on_now(shaped):
-        return Needs(
-            columns, left=("what depends on the time of day is asked anew in every batch",)
-        )
     conditions: list[Any] = []
     while above and class_of(above[-1]) == "Filter":
         conditions += conjuncts(above.pop().condition())
