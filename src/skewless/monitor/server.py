@@ -3,6 +3,7 @@ started with, and nothing else. It writes nothing."""
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import re
@@ -179,10 +180,12 @@ class Answers:
             _number(request, "points", POINTS, 10, POINTS_MAX),
         )
         told: dict[str, Any] = {"queries": [], "views": {}}
-        with chosen.lock:  # what is told is of one moment
-            for model in self._models:
-                with model.lock:
-                    told["queries"].append(overview(model, window if model is chosen else None))
+        for model in self._models:
+            # One lock at a time: another page may be asking for another query.
+            with contextlib.nullcontext() if model is chosen else model.lock:
+                told["queries"].append({} if model is chosen else overview(model))
+        with chosen.lock:  # what is told of it is of one moment
+            told["queries"][self._models.index(chosen)] = overview(chosen, window)
             has_older = _number(request, "generation", -1, -1, 1 << 40) != chosen.generation
             has_all = _number(request, "version", -1, -1, 1 << 40) == chosen.version
             for view, since in _wanted(request):
