@@ -25,7 +25,6 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skewless.errors import ArgumentError
 from skewless.monitor.assets import PAGE, assets, text_of
 from skewless.monitor.following import EVERY_S, Follower, models_of
 from skewless.monitor.lookup import look_up
@@ -231,8 +230,6 @@ def _bound(host: str, port: int) -> socket.socket:
         made = socket.socket(family, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
-    except socket.gaierror:
-        raise ArgumentError("host", host, "a name or address of this machine") from None
     except OSError as error:
         raise not_free(host, port, error) from None
     return made
