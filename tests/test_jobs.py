@@ -26,13 +26,13 @@ from skewless.jobfile.description import METRICS, STEPS
 from skewless.jobfile.reference import with_reference
 from skewless.jobfile.schema import json_schema
 from skewless.jobfile.validation import validate
-from tests.job_files import BAD, BAD_COLUMNS, COMPOSED, GOOD, HEAD, JOBS, step_file
+from tests.job_files import BAD, BAD_COLUMNS, BAD_TOLD_EARLY, COMPOSED, GOOD, HEAD, JOBS, step_file
 from tests.job_files import STEPS as CALLS
 from tests.test_jobfile import JOB, REFUSED
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
-ALL_BAD = {**BAD, **BAD_COLUMNS}
+ALL_BAD = {**BAD, **BAD_COLUMNS, **BAD_TOLD_EARLY}
 
 
 def written(folder: Path, text: str) -> Path:
