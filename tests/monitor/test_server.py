@@ -88,6 +88,15 @@ def test_only_what_is_new_is_sent(tmp_path: Path) -> None:
     assert other["views"]["series"]["whole"] is True
 
 
+def test_a_page_of_an_earlier_dashboard_gets_all(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        checkpoint(tmp_path / name, STORY, 20)
+    first = state(TestClient(make_app(follower_of(tmp_path / "one")), base_url=HERE), want="series")
+    has = {k: first["queries"][0][k] for k in ("generation", "version")}
+    other = TestClient(make_app(follower_of(tmp_path / "two")), base_url=HERE)
+    assert state(other, want="series:19", **has)["views"]["series"]["whole"] is True
+
+
 def test_a_key_is_looked_up(asked: TestClient) -> None:
     told = asked.get("/api/key", params={"value": STORY.hot}).json()
     assert (told["key"], told["instances"]) == (STORY.hot, list(STORY.sharing))
