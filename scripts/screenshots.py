@@ -152,6 +152,8 @@ def of_made_up(folder: Path) -> None:
 def of_demo(folder: Path) -> None:
     """What a terminal shows at the end of the demo, and the plot that it writes."""
     with tempfile.TemporaryDirectory() as work:
+        for name in ("docs", "examples"):  # of which the demo tells where it finds them
+            (Path(work) / name).symlink_to(ROOT / name)
         run_demo(Path(work), "demo")
         os.chdir(work)  # paths in the picture are short
         shutil.copy("demo-output/story.svg", folder / "story.svg")
