@@ -449,17 +449,20 @@ class Strategy(Kind):
         parts = Parts()
         _note_unknown(parts, table, path, ("strategy", *parameters))
         given = {name: plain(table[name]) for name in parameters if name in table}
-        while True:
+        # What is refused is left out and the rest tried again, as long as that was the matter.
+        for _ in range(len(given) + 1):
             try:
                 made = kind(**given)
-                break
+                parts.checked()
+                return made
             except ArgumentError as error:
                 at = (*path, error.argument)
                 parts.note(refused(at, table.get(error.argument), error.accepted))
-                if given.pop(error.argument, None) is None:
+                if error.argument not in given:
                     break
+                del given[error.argument]
         parts.checked()
-        return made
+        raise self.refuse(table, path)
 
     def schema(self) -> Schema:
         forms: list[Schema] = [{"enum": list(self._choices)}, VARIABLE]
