@@ -157,6 +157,10 @@ WARNINGS = {
         "rows that come out of order are dropped",
     ),
     "unused": (step_file(CALLS["join"][0]), "no job uses the input `payments`"),
+    "a circle of folders": (
+        step_file(CALLS["join"][0]).replace('"noop"', '"json"\npath = "in/orders/"'),
+        "it reads what it writes: the input `orders` has the same folder",
+    ),
     "unparsed": (
         step_file(CALLS["join"][0] + '\nwhere = "price +"'),
         "`price +` could not be parsed, and was not checked",
