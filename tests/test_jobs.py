@@ -245,16 +245,16 @@ def test_validate_tells_and_its_exit_code_says(tmp_path: Path) -> None:
     assert json.loads(invoke("validate", str(file), "--json").stdout)["valid"]
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [("a = [", ":1: not valid TOML"), (None, ": cannot be read: No such file")],
-)
 def test_a_mark_of_the_byte_order_is_no_mistake(tmp_path: Path) -> None:
     file = tmp_path / "job.toml"
     file.write_text(GOOD["composed"], encoding="utf-8-sig")
     assert [p for p in validate(file) if p.severity == "error"] == []
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [("a = [", ":1: not valid TOML"), (None, ": cannot be read: No such file")],
+)
 def test_validate_files_that_are_none(tmp_path: Path, text: str | None, told: str) -> None:
     file = tmp_path / "job.toml"
     if text is not None:

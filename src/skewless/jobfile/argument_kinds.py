@@ -105,9 +105,11 @@ def _width(value: Any, path: Path) -> Any:
     width = plain(value)
     if isinstance(width, str):
         duration_us(width, path)
-    elif isinstance(width, bool) or not isinstance(width, int | float) or not width >= 0:
-        accepted = 'a number from 0 on, or for times a duration such as "5 seconds"'
+    elif isinstance(width, bool) or not isinstance(width, int | float):
+        accepted = 'a number, or for times a duration such as "5 seconds"'
         raise refused(path, width, accepted)
+    elif not width >= 0:
+        raise refused(path, width, "a number from 0 on")
     return width
 
 
