@@ -3,10 +3,9 @@
 
     .venv/bin/python scripts/screenshots.py [FOLDER [run | made-up | demo]...]
 
-`run`: the dashboard of a longer demo, as it ran. `demo`: its terminal and its plot. Both have the
-names under which docs/pictures/ has them, so that FOLDER may be that. `made-up`: every view of
-queries that are made up, light, dark and narrow, to be looked at after every change of the page;
-`hosts.png` of it is in the documents, too.
+`run`: the dashboard of a longer demo, as it ran. `demo`: its terminal and its plot. The pictures
+have names of their own, so that FOLDER may be docs/pictures/. `made-up`: every view of queries that
+are made up, light, dark and narrow, to be looked at after every change of the page.
 
 Needs a Chromium, such as Debian's.
 """
