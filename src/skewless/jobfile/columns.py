@@ -93,7 +93,8 @@ def source_columns(source: Source) -> tuple[Columns, list[str]]:
 def schema_columns(argument: str, schema: str) -> tuple[Columns, list[str]]:
     """The columns of a schema as Spark writes it: "id BIGINT, at TIMESTAMP"."""
     types: dict[str, pa.DataType | None] = {}
-    wrong, lowered = [], set()
+    wrong: list[str] = []
+    lowered: set[str] = set()
     for part in _parts(schema):
         found = _COLUMN.fullmatch(part)
         if found is None:

@@ -3,7 +3,6 @@ started with, and nothing else. It writes nothing."""
 
 from __future__ import annotations
 
-import contextlib
 import hmac
 import json
 import re
@@ -181,8 +180,7 @@ class Answers:
         told: dict[str, Any] = {"queries": [], "views": {}}
         for model in self._models:
             # One lock at a time: another page may be asking for another query.
-            with contextlib.nullcontext() if model is chosen else model.lock:
-                told["queries"].append({} if model is chosen else overview(model))
+            told["queries"].append({} if model is chosen else _in_short(model))
         with chosen.lock:  # what is told of it is of one moment
             told["queries"][self._models.index(chosen)] = overview(chosen, window)
             has_older = _number(request, "generation", -1, -1, 1 << 40) != chosen.generation
@@ -205,6 +203,11 @@ class Answers:
             raise HTTPException(400, f"value must be a key of at most {KEY_MAX} characters")
         with model.lock:
             return _json(look_up(model, request.query_params.get("operator", ""), value))
+
+
+def _in_short(model: QueryModel) -> dict[str, Any]:
+    with model.lock:
+        return overview(model)
 
 
 def _wanted(request: Request) -> list[tuple[str, int]]:
