@@ -31,8 +31,8 @@ def _warn(file: JobFile) -> None:
     """What works, and is seldom meant."""
     used = {step.name: step for job in file.jobs for step in job.steps}
     for job in file.jobs:
-        path = None if job.sink.path is None else job.sink.path.rstrip("/")
-        read = [s.name for s in job.sources if s.path is not None and s.path.rstrip("/") == path]
+        output = None if job.sink.path is None else job.sink.path.rstrip("/")
+        read = [s.name for s in job.sources if s.path is not None and s.path.rstrip("/") == output]
         for name in read:
             message = f"it reads what it writes: the input `{name}` has the same folder"
             file.text.note((*job.path_in_file, "sink", "path"), message, "warning")
