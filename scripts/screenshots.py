@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Pictures of the dashboard, of made-up queries: every view, light, dark and narrow; and of the
-demo, which is run for it.
+"""Pictures of the dashboard and of the demo.
 
-    .venv/bin/python scripts/screenshots.py [FOLDER [dashboard | demo]]
+    .venv/bin/python scripts/screenshots.py [FOLDER [run | made-up | demo]...]
 
-Needs a Chromium, such as Debian's. Look at them after every change of the page or of the demo;
-those in docs/pictures/ are the ones that the documents show.
+`run`: the dashboard of a longer demo, as it ran. `demo`: its terminal and its plot. The pictures
+have names of their own, so that FOLDER may be docs/pictures/. `made-up`: every view of queries that
+are made up, light, dark and narrow, to be looked at after every change of the page.
+
+Needs a Chromium, such as Debian's.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,9 +79,14 @@ def take(page: Any, folder: Path, look: str) -> None:
     page.wait_for_timeout(300)  # charts fade in
     page.screenshot(path=folder / f"{look}-all.png", full_page=True)
     page.screenshot(path=folder / f"{look}-top.png")
+    take_sections(page, {section: folder / f"{look}-{section}.png" for section in SECTIONS})
+
+
+def take_sections(page: Any, files: Mapping[str, Path]) -> None:
+    """Some sections, with a little of the ground around them."""
     page.set_viewport_size({**page.viewport_size, "height": 2000})  # nothing lies over a section
-    for section in SECTIONS:
-        page.locator(f"#{section}").screenshot(path=folder / f"{look}-{section}.png")
+    for section, file in files.items():
+        page.locator(f"#{section}").screenshot(path=file)
 
 
 def take_all(browser: Any, url: str, folder: Path) -> None:
@@ -96,7 +104,41 @@ def take_all(browser: Any, url: str, folder: Path) -> None:
         page.screenshot(path=folder / f"{name}-all.png", full_page=True)
 
 
-def of_dashboard(folder: Path) -> None:
+# The pictures of the documents: which section, in which look, and how much of it.
+OF_RUN = {
+    "flow": "light", "balance": "dark", "keys": "light", "decisions": "light",
+    "placement": "dark",
+}  # fmt: skip
+RUN = ("demo", "--no-spark", "--batches", "60", "--rows", "150000", "--output", ".")
+
+
+def of_run(folder: Path) -> None:
+    """What the documents show: the dashboard of Auto and Hash in a demo of more batches."""
+    work = Path(tempfile.gettempdir()) / "city"  # which is to be read in the pictures
+    work.mkdir()
+    try:
+        run_demo(work, *RUN)
+        roots = [str(work / who / "checkpoint") for who in ("auto", "hash")]
+        with Dashboard(roots, "127.0.0.1", 0).start() as shown, chromium() as browser:
+            for look in ("light", "dark"):
+                page = browser.new_context(**LOOKS[look]).new_page()
+                page.goto(shown.url)
+                page.locator("#tiles .tile").first.wait_for()
+                draw_all(page)
+                page.locator("#keys-table button").first.click()
+                page.locator("#found dl").wait_for()
+                page.evaluate("window.scrollTo(0, 0)")
+                page.wait_for_timeout(300)  # charts fade in
+                if look == "light":
+                    page.screenshot(path=folder / "dashboard.png")
+                take_sections(
+                    page, {s: folder / f"{s}.png" for s, of in OF_RUN.items() if of == look}
+                )
+    finally:
+        shutil.rmtree(work)
+
+
+def of_made_up(folder: Path) -> None:
     data = Path(tempfile.gettempdir()) / "checkpoints"  # which is to be read in the pictures
     data.mkdir()
     try:
@@ -109,14 +151,20 @@ def of_dashboard(folder: Path) -> None:
 def of_demo(folder: Path) -> None:
     """What a terminal shows at the end of the demo, and the plot that it writes."""
     with tempfile.TemporaryDirectory() as work:
-        code = "from skewless.cli import main; main()"
-        env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
-        subprocess.run([sys.executable, "-c", code, "demo"], cwd=work, env=env, check=True)
+        for name in ("docs", "examples"):  # of which the demo tells where it finds them
+            (Path(work) / name).symlink_to(ROOT / name)
+        run_demo(Path(work), "demo")
         os.chdir(work)  # paths in the picture are short
         shutil.copy("demo-output/story.svg", folder / "story.svg")
         drawn = demo_as_svg(DemoFolder(Path("demo-output")))
         (folder / "demo.svg").write_text(drawn, encoding="utf-8")
         os.chdir(ROOT)
+
+
+def run_demo(work: Path, *command: str) -> None:
+    code = "from skewless.cli import main; main()"
+    env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+    subprocess.run([sys.executable, "-c", code, *command], cwd=work, env=env, check=True)
 
 
 def demo_as_svg(root: DemoFolder) -> str:
@@ -132,7 +180,7 @@ def demo_as_svg(root: DemoFolder) -> str:
     return console.export_svg(title="skewless demo", code_format=TERMINAL, unique_id="demo")
 
 
-KINDS = {"dashboard": of_dashboard, "demo": of_demo}
+KINDS = {"run": of_run, "made-up": of_made_up, "demo": of_demo}
 
 
 def main() -> None:

@@ -351,6 +351,77 @@ BAD: dict[str, tuple[str, list[tuple[str, str]]]] = {
         step_file(_JOIN).replace('"in/orders"', '"${SKEWLESS_NOT_SET}/orders"'),
         [("SKEWLESS_NOT_SET", "the environment variable SKEWLESS_NOT_SET is not set")],
     ),
+    "several mistakes in one value": (
+        _with('"count", total = ["sum"', '"cuont", total = ["smu"', "aggregate"),
+        [("aggs = ", '(did you mean "count"?); received "cuont"'),
+         ("aggs = ", '(did you mean "sum"?); received ["smu", "price"]')],
+    ),
+    "several mistakes in conditions": (
+        _with('["cell", "cell"], { left = "price", right = "speed", width = 0.5 }',
+              '{ lft = "cell", right = "" }, { left = "price", right = "speed", width = -1 }, 3',
+              "join with a band, a condition and a filter"),
+        [("on = ", "unknown key `steps.found.on[0].lft` (did you mean `left`?)"),
+         ("on = ", "`steps.found.on[0].right` must be the name of a column"),
+         ("on = ", "`steps.found.on[1].width` must be a number from 0 on"),
+         ("on = ", "`steps.found.on[2]` must be")],
+    ),
+    "several mistakes in bounds": (
+        _with('within = "10 minutes"\nlate = "1 minute"',
+              'within = ["1 minuet", "x"]\nlate = ["y", "z"]'),
+        [("within = ", "`steps.found.within[0]` must be a duration"),
+         ("within = ", "`steps.found.within[1]` must be a duration"),
+         ("late = ", "`steps.found.late[0]` must be a duration"),
+         ("late = ", "`steps.found.late[1]` must be a duration")],
+    ),
+    "several mistakes of a strategy": (
+        _with('strategy = { strategy = "fastjoin", theta = 3.0 }',
+              'strategy = { strategy = "auto", tolerence = 1, patience = "x", noise = -1 }',
+              "join with a band, a condition and a filter"),
+        [("strategy = ", "unknown key `steps.found.strategy.tolerence`"),
+         ("strategy = ", "`steps.found.strategy.patience` must be"),
+         ("strategy = ", "`steps.found.strategy.noise` must be")],
+    ),
+    "several mistakes in settings": (
+        step_file(_JOIN) + '[spark.conf]\nui.enabled = false\nspark.x = [1]\n',
+        [("ui.enabled", "`ui.enabled` is not a Spark setting"),
+         ("spark.x", "`spark.conf.spark.x` must be a text, a number, true or false")],
+    ),
+    "a slip in a key, and one in its value": (
+        _with('within = "10 minutes"', 'wihtin = "10 minuets"'),
+        [("wihtin", "unknown key `steps.found.wihtin` (did you mean `within`?)"),
+         ("wihtin", "`steps.found.within` must be a duration")],
+    ),
+    "a slip in an operator, and in what it needs": (
+        _with("join = ", "jion = ").replace('within = "10', 'within = "x'),
+        [("[steps.found]", "must say what it does"),
+         ("within = ", "`steps.found.within` must be a duration")],
+    ),
+    "a table misspelt": (
+        step_file(_JOIN).replace("[steps.", "[stpes."),
+        [("[stpes.", "unknown key `stpes` (did you mean `steps`?)")],
+    ),
+    "a step that cannot be read is there": (
+        HEAD + '[steps.a]\nmerge = ["orders", "tracks"]\n'
+        '[steps.b]\ndeduplicate = "a"\nby = "id"\ntime = "at"\nwithin = "1 hour"\n',
+        [("[steps.a]", "the step `a` must say what it does")],
+    ),
+    "jobs with one checkpoint and one output": (
+        JOBS.replace('"ckpt/revenue"', '"ckpt/rides/"').replace(
+            'table = "db.revenue"', 'format = "csv"\npath = "out/rides/"'),
+        [('checkpoint = "ckpt/rides/"', "must be another folder than that of `rides`"),
+         ('path = "out/rides/"', "must be another folder than that of `rides`")],
+    ),
+    "options of our own": (
+        step_file(_JOIN).replace('"noop"', '"noop"\noptions = { skewless.keepComits = 3, '
+                                 '"skewless.keepHistory" = "x", skewless.store.fs.a = "b" }'),
+        [("options = ", "no option `skewless.keepComits` (did you mean `skewless.keepCommits`?)"),
+         ("options = ", "`sink.options.skewless.keepHistory` must be a whole number")],
+    ),
+    "kafka without brokers": (
+        step_file(_JOIN).replace('format = "json"\npath = "in/payments"', 'format = "kafka"'),
+        [("[inputs.payments]", "the option `kafka.bootstrap.servers` is missing"),
+         ("[inputs.payments]", "the option `subscribe` is missing")],
+    ),
     "an input and a step of one name": (
         step_file(_JOIN, "orders") + f"[steps.found]\n{_JOIN}\n",
         [("[steps.orders]", "`orders` is the name of an input or step already")],
@@ -418,7 +489,7 @@ BAD_COLUMNS: dict[str, tuple[str, list[tuple[str, str]]]] = {
     ),
     "a struct as key": (
         _with('by = "id"', 'by = "tags"', "deduplicate"),
-        [("by = ", "keys hold no other values; tags (struct<a: int32, b: string>) does")],
+        [("by = ", "keys hold no other values; tags (struct<a: int, b: string>) does")],
     ),
     "vectors of texts": (
         _with('on = "vector"', 'on = ["seen_at"]', "similarity of one"),
@@ -427,6 +498,28 @@ BAD_COLUMNS: dict[str, tuple[str, list[tuple[str, str]]]] = {
     "partitions that are not there": (
         step_file(_JOIN).replace("[sink]", '[sink]\npartition_by = ["dya"]'),
         [("partition_by = ", "no column `dya` in `found` (did you mean `day`?)")],
+    ),
+    "a field that is not there": (
+        _with('aggs = {', 'select = ["window.strt", "n"]\naggs = {', "aggregate"),
+        [("select = ", "`window` has no field `strt` (did you mean `start`?); it has: start, end")],
+    ),
+    "a schema of JSON": (
+        step_file(_JOIN + "\nselect = [\"from_json(city, 'a BIGNT') AS v\", 'id']"),
+        [("select = ", "`BIGNT`, of the column `a`, is no type (did you mean `bigint`?)")],
+    ),
+    "formats that are nearly there": (
+        step_file(_JOIN).replace('"noop"', '"nop"').replace(
+            'format = "parquet"\npath = "in/orders"', 'format = "parqet"\npath = "in/orders"'
+        ),
+        [('"parqet"', 'no format "parqet" (did you mean "parquet"?)'),
+         ('"nop"', 'no format "nop" (did you mean "noop"?)')],
+    ),
+    "what kafka takes": (
+        step_file(_JOIN).replace(
+            'format = "noop"',
+            'format = "kafka"\noptions = { kafka.bootstrap.servers = "a:1" }'),
+        [('format = "kafka"', "kafka takes a column named `value`"),
+         ("options = ", "kafka needs a `topic`")],
     ),
     "a type that is none": (
         step_file(_JOIN).replace("id BIGINT, cell", "id BIGINTT, cell"),
@@ -439,5 +532,31 @@ BAD_COLUMNS: dict[str, tuple[str, list[tuple[str, str]]]] = {
     "suffixes that leave names twice": (
         _with('late = "1 minute"', 'suffixes = ["", ""]'),
         [("suffixes = ", "`suffixes` must be such that no output column appears twice: ['day']")],
+    ),
+}  # fmt: skip
+
+# Mistakes that the engine tells later: in the first batch, or when others are mended.
+BAD_TOLD_EARLY: dict[str, tuple[str, list[tuple[str, str]]]] = {
+    "columns that are there twice": (
+        step_file(_JOIN + '\nselect = ["id", "day AS Id"]').replace(
+            "id BIGINT, amount", "Id INT, id BIGINT"
+        ),
+        [("schema = \"Id INT", "two columns are called `id`"),
+         ("select = ", "two columns are called `Id`")],
+    ),
+    "what csv cannot hold": (
+        step_file(_JOIN).replace('format = "noop"', 'format = "csv"\npath = "out"'),
+        [('format = "csv"', "csv has plain values only, not vector (array<float>)")],
+    ),
+    "the rest of a value with a mistake": (
+        _with('"count", total = ["sum", "price"]', '"cuont", total = ["sum", "prize"]',
+              "aggregate"),
+        [("aggs = ", 'received "cuont"'), ("aggs = ", "no column `prize` in `orders`")],
+    ),
+    "columns of a circle": (
+        HEAD + '[steps.a]\nfrom = "b"\n[steps.b]\njoin = ["a", "tracks"]\non = "cel"\n'
+        'time = "seen_at"\nwithin = "1 minute"\n',
+        [("[steps.a]", "steps go round in a circle: a, b"),
+         ("on = ", "no column `cel` in `tracks` (did you mean `cell`?)")],
     ),
 }  # fmt: skip

@@ -26,13 +26,13 @@ from skewless.jobfile.description import METRICS, STEPS
 from skewless.jobfile.reference import with_reference
 from skewless.jobfile.schema import json_schema
 from skewless.jobfile.validation import validate
-from tests.job_files import BAD, BAD_COLUMNS, COMPOSED, GOOD, HEAD, JOBS, step_file
+from tests.job_files import BAD, BAD_COLUMNS, BAD_TOLD_EARLY, COMPOSED, GOOD, HEAD, JOBS, step_file
 from tests.job_files import STEPS as CALLS
 from tests.test_jobfile import JOB, REFUSED
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.toml"))
-ALL_BAD = {**BAD, **BAD_COLUMNS}
+ALL_BAD = {**BAD, **BAD_COLUMNS, **BAD_TOLD_EARLY}
 
 
 def written(folder: Path, text: str) -> Path:
@@ -157,6 +157,14 @@ WARNINGS = {
         "rows that come out of order are dropped",
     ),
     "unused": (step_file(CALLS["join"][0]), "no job uses the input `payments`"),
+    "a circle of folders": (
+        step_file(CALLS["join"][0]).replace('"noop"', '"json"\npath = "in/orders/"'),
+        "it reads what it writes: the input `orders` has the same folder",
+    ),
+    "unparsed": (
+        step_file(CALLS["join"][0] + '\nwhere = "price +"'),
+        "`price +` could not be parsed, and was not checked",
+    ),
 }
 
 
@@ -196,6 +204,8 @@ OPEN = {
 
 @pytest.mark.parametrize(("source", "names"), OPEN.values(), ids=OPEN.keys())
 def test_what_is_not_certain_is_no_mistake(tmp_path: Path, source: str, names: list[str]) -> None:
+    brokers = 'options = { kafka.bootstrap.servers = "a:1", subscribe = "t" }'
+    source = source.replace('"kafka"', f'"kafka"\n{brokers}')
     text = f'checkpoint = "c"\n[inputs.a]\n{source}\n[sink]\nformat = "noop"\n[steps.n]\n'
     text += f'aggregate = "a"\nby = {json.dumps(names)}\naggs = {{ number = "count" }}\n'
     problems = validate(written(tmp_path, text), {})
@@ -233,6 +243,12 @@ def test_validate_tells_and_its_exit_code_says(tmp_path: Path) -> None:
     good = invoke("validate", str(written(tmp_path, GOOD["composed"])))
     assert (good.exit_code, good.stdout) == (0, f"{file}: no mistakes\n")
     assert json.loads(invoke("validate", str(file), "--json").stdout)["valid"]
+
+
+def test_a_mark_of_the_byte_order_is_no_mistake(tmp_path: Path) -> None:
+    file = tmp_path / "job.toml"
+    file.write_text(GOOD["composed"], encoding="utf-8-sig")
+    assert [p for p in validate(file) if p.severity == "error"] == []
 
 
 @pytest.mark.parametrize(
@@ -328,6 +344,32 @@ def test_columns_are_taken_from_files(tmp_path: Path) -> None:
     assert told["steps"]["result"]["by"] == "k"
 
 
+def test_columns_of_any_kind_are_taken_from_files(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    columns = {
+        "a b": pa.array([["x"]]),
+        "v": pa.array([{"X": 1, "Y": None}], pa.struct([("X", pa.int64()), ("Y", pa.date32())])),
+        "at": pa.array([0], pa.timestamp("ms", "UTC")),
+    }
+    pq.write_table(pa.table(columns), tmp_path / "in" / "0.parquet")
+    told, _ = answered(tmp_path, "aggregate", "", "", str(tmp_path / "in"))
+    schema = "`a b` array<string>, v struct<X: bigint, Y: date>, at TIMESTAMP"
+    assert told["inputs"]["events"]["schema"] == schema
+    assert told["steps"]["result"]["by"] == "at"
+
+
+def test_a_result_for_kafka(tmp_path: Path) -> None:
+    told, _ = answered(
+        tmp_path, "deduplicate", *[""] * 3, "id BIGINT, at TIMESTAMP", "", *[""] * 4,
+        "kafka", "broker:9092", "seen",
+    )  # fmt: skip
+    assert told["sink"] == {
+        "format": "kafka",
+        "options": {"kafka.bootstrap.servers": "broker:9092", "topic": "seen"},
+    }
+    assert told["steps"]["result"]["select"] == ["to_json(struct(*)) AS value"]
+
+
 def test_new_replaces_nothing(tmp_path: Path) -> None:
     file = written(tmp_path, "mine")
     told = invoke("new", str(file), answers="\n" * 40)
@@ -375,6 +417,8 @@ BEYOND_A_SCHEMA = {
     "no operator at all", "late of a result", "which step?", "a step that is not there",
     "a job's keys beside jobs", "append of totals", "kafka as columns",
     "a variable that is not there", "an input and a step of one name",
+    "several mistakes of a strategy", "several mistakes in bounds",
+    "jobs with one checkpoint and one output", "options of our own", "kafka without brokers",
 }  # fmt: skip
 BAD_FORMS = {name: text for name, (text, _) in BAD.items() if name not in BEYOND_A_SCHEMA}
 # Of the short form: those that are no matter of two keys, or of what a text holds.

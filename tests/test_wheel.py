@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import signal
 import subprocess
 import sys
+import urllib.request
 import venv
 import zipfile
 from email.parser import Parser
@@ -62,6 +65,7 @@ def test_what_a_wheel_holds(wheel: Path) -> None:
         assert archive.read(licence) == (ROOT / "LICENSE").read_bytes()
     assert (told["Name"], told["Version"]) == ("skewless", sk.__version__)
     assert told["License-Expression"] == "Apache-2.0"
+    assert {"dashboard", "delta", "kafka", "metrics"} <= set(told.get_all("Provides-Extra", []))
     assert {"skewless/__main__.py", "skewless/py.typed"} <= set(names)
     charts = {"plotly-cartesian.min.js.gz", "plotly.LICENSE"}
     assert charts <= {Path(name).name for name in names if "monitor/static/" in name}
@@ -105,6 +109,32 @@ def test_it_runs_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> No
     # Totals come whenever they change: the last of a cell says all of it.
     last = {row["cell"]: row["orders"] for row in counted.to_pylist()}
     assert sum(last.values()) <= orders <= sum(counted["orders"].to_pylist())
+
+    assert "2 batches" in run(tool, "report", "out/auto/checkpoint", "-o", "run.html")
+    install[-1] = f"{wheel}[dashboard]"
+    subprocess.run(install, check=True, cwd=tmp_path, env=CLEAN, timeout=600)
+    shown_by([tool, "dashboard", "out/auto/checkpoint", "--port", "0", "--json"], tmp_path)
+
+
+def shown_by(command: list[str], folder: Path) -> None:
+    """The dashboard, with all that its page asks for."""
+    process = subprocess.Popen(command, cwd=folder, env=CLEAN, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        url = json.loads(process.stdout.readline())["url"]
+        page = fetched(url)
+        assert "Work by instance" in page
+        for name in re.findall(r'(?:src|href)="(assets/[^"]+)"', page):
+            assert fetched(url + name)
+        assert '"last_batch":1' in fetched(f"{url}api/state?want=heat")
+    finally:
+        process.send_signal(signal.SIGINT)
+        assert process.wait(timeout=20) == 0
+
+
+def fetched(url: str) -> str:
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return str(answer.read().decode())
 
 
 def rows_in(folder: Path) -> int:

@@ -285,12 +285,18 @@ def test_spread() -> None:
     assert spread(slow[:2], fast) == (1.0, 1.0), "too few to tell"
 
 
-def test_where_to_go_next(tmp_path: Path) -> None:
+def test_where_to_go_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = DemoFolder(tmp_path)
+    monkeypatch.chdir(Path(__file__).parents[2])
     told = dict(where_next(folder, has_page=True))
     assert told["plot"] == f"{tmp_path}/story.svg"
     assert told["page of Auto's run"] == f"{tmp_path}/report.html"
     assert "pip install" in dict(where_next(folder, has_page=False))["page of Auto's run"]
+    for name in (told["your own streams"].rpartition(" ")[2], told["what all this means"]):
+        assert Path(name).exists()
+    monkeypatch.chdir(tmp_path)
+    told = dict(where_next(folder, has_page=True))
+    assert told["your own streams"] == "skewless new" and "what all this means" not in told
 
 
 # The plot

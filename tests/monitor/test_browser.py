@@ -322,6 +322,8 @@ def test_the_page_of_a_run_needs_no_server(
     for name in FIGURES:
         if name not in ("traffic",):
             assert page.locator(f"#{name} .chart").count() == 1, name
+            if name != "timeline":  # whose table stands below it
+                assert page.locator(f"#{name} details.data").count() == 1, f"{name} as a table"
     page.locator("#key").fill("42")
     page.keyboard.press("Enter")
     says(page, "#found", "after batch 55")

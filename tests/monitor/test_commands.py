@@ -76,6 +76,22 @@ def test_metrics(tmp_path: Path) -> None:
         assert f'skewless_batches_total{{query="{tmp_path}"}} 1.0' in fetched(url)
 
 
+@pytest.mark.parametrize("command", ["dashboard", "metrics"])
+def test_a_host_that_is_none(tmp_path: Path, command: str) -> None:
+    told = invoke(command, str(tmp_path), "--port", "0", "--host", "no.such.host.invalid")
+    assert told.exit_code == 2 and "`host` must be a name or address" in told.stderr
+
+
+def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+    checkpoint(tmp_path / "ckpt", STORY, 2)
+    told = invoke("report", str(tmp_path / "ckpt"), "-o", str(tmp_path))
+    assert told.exit_code == 2
+    assert "`output` must be a file to write (Is a directory)" in told.stderr
+    new = tmp_path / "new" / "run.html"
+    assert invoke("report", str(tmp_path / "ckpt"), "-o", str(new)).exit_code == 0
+    assert new.exists()
+
+
 def test_neither_loads_spark(tmp_path: Path) -> None:
     code = (
         "import sys; from skewless.monitor import server, page, metrics, starting\n"

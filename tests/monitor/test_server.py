@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -17,7 +18,8 @@ from skewless.errors import ArgumentError, MissingPackageError
 from skewless.monitor import extras
 from skewless.monitor.following import Follower, models_of
 from skewless.monitor.server import Dashboard, is_loopback, make_app
-from tests.monitor.histories import Story, checkpoint, composed_checkpoint
+from skewless.state.owner import CheckpointLock
+from tests.monitor.histories import Story, Written, checkpoint, composed_checkpoint
 
 STORY = Story(hot="<script>alert(1)</script>", hot_from=4, split_after=8)
 HERE = "http://127.0.0.1:7575"
@@ -86,6 +88,15 @@ def test_only_what_is_new_is_sent(tmp_path: Path) -> None:
     assert other["views"]["series"]["whole"] is True
 
 
+def test_a_page_of_an_earlier_dashboard_gets_all(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        checkpoint(tmp_path / name, STORY, 20)
+    first = state(TestClient(make_app(follower_of(tmp_path / "one")), base_url=HERE), want="series")
+    has = {k: first["queries"][0][k] for k in ("generation", "version")}
+    other = TestClient(make_app(follower_of(tmp_path / "two")), base_url=HERE)
+    assert state(other, want="series:19", **has)["views"]["series"]["whole"] is True
+
+
 def test_a_key_is_looked_up(asked: TestClient) -> None:
     told = asked.get("/api/key", params={"value": STORY.hot}).json()
     assert (told["key"], told["instances"]) == (STORY.hot, list(STORY.sharing))
@@ -150,6 +161,31 @@ def test_no_path_is_taken_from_a_request(asked: TestClient, path: str) -> None:
 def test_nothing_can_be_changed(asked: TestClient, method: str) -> None:
     for path in ("/", "/api/state", "/api/key", "/assets/app.js"):
         assert asked.request(method, path).status_code == 405
+
+
+def test_pages_of_several_queries_do_not_wait_for_one_another(tmp_path: Path) -> None:
+    """Whoever held one query's lock and waited for another's could wait for ever."""
+    for name in ("one", "two"):
+        checkpoint(tmp_path / name, STORY, 3)
+    follower, held = follower_of(tmp_path / "one", tmp_path / "two"), list[str]()
+
+    class Lock:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def __enter__(self) -> None:
+            assert set(held) <= {self.name}, "two at once"
+            held.append(self.name)
+
+        def __exit__(self, *_: object) -> None:
+            held.remove(self.name)
+
+    for model in follower.models:
+        model.lock = Lock(model.location)  # type: ignore[assignment]
+    client = TestClient(make_app(follower), base_url=HERE)
+    for query in (0, 1):
+        told = state(client, query=query, want="series")
+        assert [q["last_batch"] for q in told["queries"]] == [2, 2]
 
 
 # Who is let in
@@ -228,6 +264,29 @@ def test_from_a_driver(tmp_path: Path) -> None:
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(shown.url, timeout=2)
     shown.stop()
+
+
+def test_of_all_queries_of_a_driver(tmp_path: Path) -> None:
+    class Running:
+        isActive = True
+
+        def __init__(self) -> None:
+            self.ended = threading.Event()
+
+        def awaitTermination(self) -> None:
+            self.ended.wait()
+
+    (tmp_path / "skewless").mkdir()
+    query, closed = Running(), threading.Event()
+    lock = CheckpointLock(Written(tmp_path).folder)
+    lock.acquire()
+    lock.release_after(query, closed.set)
+    checkpoint(tmp_path, STORY, 3)
+    with sk.dashboard(port=0) as shown:
+        told = json.loads(fetched(f"{shown.url}api/state")[1])
+    assert [q["checkpoint"] for q in told["queries"]] == [str(tmp_path)]
+    query.ended.set()
+    closed.wait(10)
 
 
 def test_where_others_can_reach_it_a_token_is_made(tmp_path: Path) -> None:

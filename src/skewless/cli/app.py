@@ -377,7 +377,7 @@ def inspect(
 
 Checkpoints = Annotated[
     list[str],
-    typer.Argument(metavar="CKPT...", help="Checkpoint folders of queries, or their URIs."),
+    typer.Argument(metavar="CKPT", help="Checkpoint folders of queries, or their URIs."),
 ]
 Host = Annotated[
     str,
@@ -436,8 +436,6 @@ def report(
 
     The page is one file with everything in it: it opens without a server or a network, and can be
     sent around. It names the heaviest keys, unless the query hides them.
-
-    Needs: pip install "skewless[dashboard]"
     """
     from skewless.monitor.starting import report as write
 

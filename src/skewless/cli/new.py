@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 import typer
@@ -62,8 +64,8 @@ class Asking:
         inputs = self._inputs(operator)
         parts = [self._source(name) for name in inputs]
         name = self._ask("A name for the result", "result", self._is_new)
-        parts.append(self._step(name, operator, inputs))
-        parts.append(self._sink(name))
+        step, (sink, shape) = self._step(name, operator, inputs), self._sink(name)
+        parts += [step + shape, sink]
         checkpoint = self._ask("The folder of the query's state", f"out/{name}-checkpoint")
         head = f"checkpoint = {toml(checkpoint)}\nname = {toml(name)}\n"
         return "\n".join([head, *parts, self._trigger()])
@@ -174,7 +176,7 @@ class Asking:
 
     def _time(self, name: str) -> str:
         columns = self._columns[name]
-        times = [n for n, t in columns.types.items() if t is not None and pt.is_timestamp(t)]
+        times = [n for n, t in columns.types.items() if _is_time(t)]
 
         def check(answer: str) -> None:
             wrong = columns.lacks(answer)
@@ -186,9 +188,10 @@ class Asking:
     def _keys(self, inputs: list[str]) -> str:
         """A column that all have, and that is no time."""
         first, *others = (self._columns[name] for name in inputs)
-        fitting = [n for n, t in first.types.items() if t is None or not pt.is_timestamp(t)]
+        plain = [n for n, t in first.types.items() if t is None or not pt.is_nested(t)]
+        fitting = [n for n in plain if not _is_time(first.types[n])]
         both = [n for n in fitting if all(o.find(n) is not None for o in others)]
-        return (both or fitting or ["key"])[0]
+        return (both or fitting or plain or ["key"])[0]
 
     def _on(self, operator: str, inputs: list[str]) -> Any:
         if operator == "join3":
@@ -204,12 +207,18 @@ class Asking:
 
     # The result
 
-    def _sink(self, name: str) -> str:
-        kind = self._value(SINK.key("format"), "parquet")
+    def _sink(self, name: str) -> tuple[str, str]:
+        """The sink, and what it wants the step to look like."""
+        kind, shape = self._value(SINK.key("format"), "parquet"), ""
         lines = ["[sink]", f"format = {toml(kind)}"]
         if kind in FILES:
             lines.append(f"path = {toml(self._ask('The output folder', f'out/{name}'))}")
-        return "\n".join(lines) + "\n"
+        elif kind == "kafka":
+            servers = self._ask("Kafka's servers", "localhost:9092")
+            options = {"kafka.bootstrap.servers": servers, "topic": self._ask("The topic", name)}
+            lines.append(f"options = {toml(options)}")
+            shape = f"select = {toml(['to_json(struct(*)) AS value'])}\n"
+        return "\n".join(lines) + "\n", shape
 
     def _trigger(self) -> str:
         when = self._choose("Run for what is there now, or always?", (AVAILABLE, ALWAYS), ALWAYS)
@@ -217,6 +226,10 @@ class Asking:
             return "[trigger]\navailable_now = true\n"
         every = self._value(TRIGGER.key("processing_time"), "10 seconds")
         return f"[trigger]\nprocessing_time = {toml(every)}\n"
+
+
+def _is_time(kind: pa.DataType | None) -> bool:
+    return kind is not None and bool(pt.is_timestamp(kind))
 
 
 def found_schema(path: str) -> str:
@@ -228,9 +241,19 @@ def found_schema(path: str) -> str:
         fields = pq.read_schema(file)
     except (OSError, ValueError):
         return EXAMPLE_SCHEMA
-    named = [f"{field.name} {type_name(field.type).upper()}" for field in fields]
-    _, wrong = schema_columns("", ", ".join(named))
-    return EXAMPLE_SCHEMA if wrong else ", ".join(named)
+    schema = ", ".join(f"{_quoted(field.name)} {_written(field.type)}" for field in fields)
+    columns, wrong = schema_columns("", schema)
+    return EXAMPLE_SCHEMA if wrong or None in columns.types.values() else schema
+
+
+def _quoted(name: str) -> str:
+    return name if re.fullmatch(r"\w+", name) else "`" + name.replace("`", "``") + "`"
+
+
+def _written(kind: pa.DataType) -> str:
+    """A type; the names of fields in it stay as they are."""
+    written = type_name(kind)
+    return written if pt.is_nested(kind) else written.upper()
 
 
 def _typed(answer: str) -> Any:

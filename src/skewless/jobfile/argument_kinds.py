@@ -18,7 +18,7 @@ from skewless.jobfile.kinds import (
     row_of,
 )
 from skewless.jobfile.lines import Path
-from skewless.jobfile.text import RefusedError, as_written, dotted, meant, refused
+from skewless.jobfile.text import Parts, RefusedError, as_written, dotted, meant, refused
 from skewless.strategies import FAMILIES
 
 UNBOUNDED_WORD = "unbounded"
@@ -49,12 +49,15 @@ class On(Kind):
             f"{'bands ' if bands else ''}{bands}or a list of these"
         )
 
-    def read(self, value: Any, path: Path) -> list[Condition]:
+    def read(self, value: Any, path: Path) -> list[Condition | None]:
         if not isinstance(value, list):
             return [self._condition(value, path)]
         if not value:
             raise self.refuse(value, path)
-        return [self._condition(item, (*path, i)) for i, item in enumerate(value)]
+        parts = Parts()
+        found = [parts.read(self._condition, item, (*path, i)) for i, item in enumerate(value)]
+        parts.checked(found)
+        return found
 
     def _condition(self, item: Any, path: Path) -> Condition:
         if isinstance(item, str) and item:
@@ -77,32 +80,43 @@ def is_pair(item: Any) -> bool:
 def condition_of(item: dict[str, Any], path: Path, *, bands: bool) -> Condition:
     """A condition that is written as a table."""
     known = ("left", "right", "width", "null_safe") if bands else ("left", "right", "null_safe")
-    for key in item:
-        if key not in known:
-            raise unknown_key((*path, key), known)
+    parts = Parts()
+    _note_unknown(parts, item, path, known)
     for key in ("left", "right"):
         what = f"the name of a column of the {key} input"
         if key not in item:
-            raise RefusedError(path, f"`{dotted((*path, key))}` is missing: {what}")
-        if not isinstance(item[key], str) or not item[key].strip():
-            raise refused((*path, key), item[key], what)
-    left, right = item["left"], item["right"]
+            if not any(meant(other, (key,)) for other in item if other not in known):
+                missing = f"`{dotted((*path, key))}` is missing: {what}"
+                parts.note(RefusedError(path, missing))
+        elif not isinstance(item[key], str) or not item[key].strip():
+            parts.note(refused((*path, key), item[key], what))
     null_safe = plain(item.get("null_safe"))
     if null_safe is not None and ("width" in item or not isinstance(null_safe, bool)):
-        raise refused((*path, "null_safe"), null_safe, "true or false, without a width")
+        parts.note(refused((*path, "null_safe"), null_safe, "true or false, without a width"))
+    width = parts.read(_width, item["width"], (*path, "width")) if "width" in item else None
+    parts.checked()
+    left, right = item["left"], item["right"]
     if "width" not in item:
         return equal(left, right, null_safe=null_safe) if null_safe else (left, right)
-    return band(left, right, _width(item["width"], (*path, "width")))
+    return band(left, right, width)
 
 
 def _width(value: Any, path: Path) -> Any:
     width = plain(value)
-    if isinstance(width, bool) or not isinstance(width, int | float | str):
-        accepted = 'a number, or for times a duration such as "5 seconds"'
-        raise refused(path, width, accepted)
     if isinstance(width, str):
         duration_us(width, path)
+    elif isinstance(width, bool) or not isinstance(width, int | float):
+        accepted = 'a number, or for times a duration such as "5 seconds"'
+        raise refused(path, width, accepted)
+    elif not width >= 0:
+        raise refused(path, width, "a number from 0 on")
     return width
+
+
+def _note_unknown(parts: Parts, table: dict[str, Any], path: Path, known: tuple[str, ...]) -> None:
+    for key in table:
+        if key not in known:
+            parts.note(unknown_key((*path, key), known))
 
 
 def unknown_key(path: Path, known: tuple[str, ...]) -> RefusedError:
@@ -135,10 +149,13 @@ class On3(Kind):
             '{ left = "tracks.price", right = "users.budget", width = 5 }]'
         )
 
-    def read(self, value: Any, path: Path) -> list[Equal | Band]:
+    def read(self, value: Any, path: Path) -> list[Equal | Band | None]:
         if not isinstance(value, list) or not value:
             raise self.refuse(value, path)
-        return [self._condition(item, (*path, i)) for i, item in enumerate(value)]
+        parts = Parts()
+        found = [parts.read(self._condition, item, (*path, i)) for i, item in enumerate(value)]
+        parts.checked(found)
+        return found
 
     def _condition(self, item: Any, path: Path) -> Equal | Band:
         if isinstance(item, dict):
@@ -149,10 +166,12 @@ class On3(Kind):
             raise self.refuse(item, path)
         condition = equal(*found) if isinstance(found, tuple) else found
         assert isinstance(condition, Equal | Band)
+        parts = Parts()
         for column in (condition.left, condition.right):
             if "." not in column:
                 accepted = 'a column with its input in front, such as "orders.cell" or "r.cell"'
-                raise refused(path, column, accepted)
+                parts.note(refused(path, column, accepted))
+        parts.checked()
         return condition
 
     def schema(self) -> Schema:
@@ -180,7 +199,10 @@ class Within(Kind):
 
     def read(self, value: Any, path: Path) -> Any:
         if self.pairs and isinstance(value, dict):
-            return {pair: self._read_pair(pair, value[pair], path) for pair in value}
+            parts = Parts()
+            found = {pair: parts.read(self._read_pair, pair, value[pair], path) for pair in value}
+            parts.checked()
+            return found
         if is_unbounded(value):
             return UNBOUNDED
         if not isinstance(value, list):
@@ -197,11 +219,14 @@ class Within(Kind):
 
     def _ends(self, value: list[Any], path: Path) -> Any:
         ends: list[str | Unbounded] = [UNBOUNDED if is_unbounded(b) else b for b in value]
-        bounds_us = [
-            duration_us(bound, (*path, i), allow_negative=True)
+        parts = Parts()
+        read = [
+            parts.read(duration_us, bound, (*path, i), allow_negative=True)
             for i, bound in enumerate(ends)
             if bound is not UNBOUNDED
         ]
+        parts.checked()
+        bounds_us = [bound for bound in read if bound is not None]
         if len(bounds_us) == 2 and bounds_us[0] > bounds_us[1]:
             raise refused(path, value, "[lower, upper] with lower <= upper")
         if len(bounds_us) == 1 and not self.half_open:
@@ -281,7 +306,10 @@ class Aggs(Kind):
     def read(self, value: Any, path: Path) -> dict[str, Any]:
         if not isinstance(value, dict) or not value:
             raise self.refuse(value, path)
-        return {name: self._aggregate(wanted, (*path, name)) for name, wanted in value.items()}
+        parts = Parts()
+        found = {n: parts.read(self._aggregate, wanted, (*path, n)) for n, wanted in value.items()}
+        parts.checked({name: wanted for name, wanted in found.items() if wanted is not None})
+        return found
 
     def _aggregate(self, wanted: Any, path: Path) -> str | tuple[Any, ...]:
         what, *rest = wanted if isinstance(wanted, list) and wanted else (wanted,)
@@ -323,7 +351,10 @@ class Window(Kind):
             size = duration_us(value, path, ', or ["10 minutes", "1 minute"]')
             slide = size
         elif len(value) == 2:
-            size, slide = (duration_us(v, (*path, i)) for i, v in enumerate(value))
+            parts = Parts()
+            read = [parts.read(duration_us, v, (*path, i)) for i, v in enumerate(value)]
+            parts.checked()
+            size, slide = (v or 0 for v in read)
         else:
             raise self.refuse(value, path)
         if not 0 < slide <= size:
@@ -348,12 +379,14 @@ class Compared(Kind):
     def read(self, value: Any, path: Path) -> Any:
         if not isinstance(value, dict):
             return self._columns(value, path)
-        for key in value:
-            if key not in ("left", "right"):
-                raise unknown_key((*path, key), ("left", "right"))
-        if set(value) != {"left", "right"}:
+        parts, sides = Parts(), ("left", "right")
+        _note_unknown(parts, value, path, sides)
+        parts.checked()
+        if set(value) != set(sides):
             raise self.refuse(value, path)
-        return tuple(self._columns(value[key], (*path, key)) for key in ("left", "right"))
+        found = [parts.read(self._columns, value[key], (*path, key)) for key in sides]
+        parts.checked()
+        return tuple(found)
 
     def _columns(self, value: Any, path: Path) -> str | list[str]:
         names = [value] if isinstance(value, str) else value
@@ -415,14 +448,23 @@ class Strategy(Kind):
     def _configured(self, kind: Any, table: dict[str, Any], path: Path) -> Any:
         """A strategy with its parameters."""
         parameters = [field.name for field in fields(kind)]
-        for key in table:
-            if key not in ("strategy", *parameters):
-                raise unknown_key((*path, key), ("strategy", *parameters))
-        try:
-            return kind(**{name: plain(table[name]) for name in parameters if name in table})
-        except ArgumentError as error:
-            at = (*path, error.argument)
-            raise refused(at, table.get(error.argument), error.accepted) from error
+        parts = Parts()
+        _note_unknown(parts, table, path, ("strategy", *parameters))
+        given = {name: plain(table[name]) for name in parameters if name in table}
+        # What is refused is left out and the rest tried again, as long as that was the matter.
+        for _ in range(len(given) + 1):
+            try:
+                made = kind(**given)
+                parts.checked()
+                return made
+            except ArgumentError as error:
+                at = (*path, error.argument)
+                parts.note(refused(at, table.get(error.argument), error.accepted))
+                if error.argument not in given:
+                    break
+                del given[error.argument]
+        parts.checked()
+        raise self.refuse(table, path)
 
     def schema(self) -> Schema:
         forms: list[Schema] = [{"enum": list(self._choices)}, VARIABLE]

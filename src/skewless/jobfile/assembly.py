@@ -3,7 +3,8 @@ together. What is wrong is noted, and left out."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import product
 from typing import Any
 
 from skewless.jobfile.description import (
@@ -19,9 +20,11 @@ from skewless.jobfile.description import (
 )
 from skewless.jobfile.lines import Path
 from skewless.jobfile.model import Job, JobFile, Sink, Source, Step
+from skewless.jobfile.options import check_kafka, check_own_options
 from skewless.jobfile.reading import Section
 from skewless.jobfile.rules import check_step
-from skewless.jobfile.text import JobText, meant
+from skewless.jobfile.text import JobText, is_slip, meant
+from skewless.state.output import EXISTING
 from skewless.state.publish import FILE_FORMATS
 
 TRIGGER_ARGUMENTS = {
@@ -40,9 +43,10 @@ def assemble(text: JobText, document: dict[str, Any]) -> JobFile:
     file = Section(text, (), document, FILE)
     sources = _sources(file)
     steps = _steps(file, sources)
-    ordered = _in_order(text, sources, steps)
+    ordered = _in_order(file, sources, steps)
     spark = Section(text, ("spark",), file.get("spark", {}), SPARK)
     jobs = tuple(_jobs(file, sources, ordered))
+    _check_apart(jobs)
     _warn_of_unused(text, jobs, sources, steps)
     return JobFile(text, jobs, sources, ordered, spark.get("master"), spark.get("conf", {}))
 
@@ -71,6 +75,8 @@ def _source(file: Section, name: str, path: Path, raw: Any) -> Source:
     kind, columns = read.get("format", ""), read.get("read") == "columns"
     if columns and kind and kind.lower() not in COLUMN_FORMATS:
         read.refuse("read", f'"spark" for {kind}; as columns are read: {", ".join(COLUMN_FORMATS)}')
+    if kind.lower() == "kafka" and not columns:
+        check_kafka(read, read.get("options", {}), reads=True)
     in_files = kind.lower() in FILE_FORMATS and "path" not in read.get("options", {})
     if "path" not in read and (columns or in_files):
         read.note_missing("path", "the folder that the files come to")
@@ -96,31 +102,36 @@ def _steps(file: Section, sources: dict[str, Source]) -> dict[str, Step]:
         if name in found or name in sources:
             file.text.note(path, f"`{name}` is the name of an input or step already")
             continue
-        operator = _operator(file.text, path, raw)
+        operator, written = _operator(file.text, path, raw)
         if operator is None:
             continue
-        read = Section(file.text, path, raw, STEPS[operator])
+        read = Section(file.text, path, written, STEPS[operator])
         inputs = read.get(operator, ())
         check_step(operator, read, inputs)
         found[name] = _step(name, path, operator, inputs, read)
     return found
 
 
-def _operator(text: JobText, path: Path, raw: Any) -> str | None:
-    """What a step does: it has one key that says so."""
+def _operator(text: JobText, path: Path, raw: Any) -> tuple[str | None, Any]:
+    """What a step does: it has one key that says so. A slip in that is told, and put right in what
+    is returned."""
     if not isinstance(raw, dict):
         text.refuse(path, raw, f"a table: [steps.{path[-1]}]")
-        return None
+        return None, raw
     given = [key for key in STEPS if key in raw]
     if len(given) == 1:
-        return given[0]
+        return given[0], raw
     choices = ", ".join(STEPS)
     if given:
         text.note((*path, given[1]), f"a step does one thing; here are {' and '.join(given)}")
-        return None
+        return None, raw
     near = next((meant(key, tuple(STEPS)) for key in raw if meant(key, tuple(STEPS))), "")
     text.note(path, f"the step `{path[-1]}` must say what it does, by one of: {choices}{near}")
-    return None
+    for key, operator in product(raw, STEPS):
+        if is_slip(key, operator):
+            text.take_as((*path, key), (*path, operator))
+            return operator, {operator if k == key else k: v for k, v in raw.items()}
+    return None, raw
 
 
 def _step(name: str, path: Path, operator: str, inputs: tuple[str, ...], read: Section) -> Step:
@@ -129,9 +140,10 @@ def _step(name: str, path: Path, operator: str, inputs: tuple[str, ...], read: S
     return Step(name, path, operator, inputs, own, *shape)
 
 
-def _in_order(text: JobText, sources: dict[str, Source], steps: dict[str, Step]) -> dict[str, Step]:
+def _in_order(file: Section, sources: dict[str, Source], steps: dict[str, Step]) -> dict[str, Step]:
     """Steps after those that they take. Names that are not there and circles are noted."""
-    known = (*sources, *steps)
+    text = file.text
+    known = tuple(dict.fromkeys((*sources, *steps, *file.get("steps", {}))))
     for step in steps.values():
         for number, name in enumerate(step.inputs):
             if name not in known and step.path_in_file != ("join",):
@@ -147,7 +159,7 @@ def _in_order(text: JobText, sources: dict[str, Source], steps: dict[str, Step])
             circle = [name for name in steps if name not in ordered]
             place = steps[circle[0]]
             text.note(place.path_in_file, f"steps go round in a circle: {', '.join(circle)}")
-            break
+            return ordered | steps  # their columns are looked at nevertheless
         ordered |= {step.name: step for step in ready}
     return ordered
 
@@ -182,12 +194,13 @@ def _is_result(name: str, steps: dict[str, Step], seen: tuple[str, ...] = ()) ->
 
 
 def _jobs(file: Section, sources: dict[str, Source], steps: dict[str, Step]) -> Iterator[Job]:
+    unread = [name for name in file.get("steps", {}) if name not in steps]
     if "jobs" not in file:
         for key in ("checkpoint", "sink"):
             if key not in file:
                 wanted = NAMED_TABLE.format(key) if key == "sink" else FILE.key(key).wanted
                 file.note_missing(key, wanted)
-        found = _job(file, file.get("name"), sources, steps)
+        found = _job(file, file.get("name"), sources, steps, unread)
         if found is not None:
             yield found
         return
@@ -196,27 +209,31 @@ def _jobs(file: Section, sources: dict[str, Source], steps: dict[str, Step]) -> 
             file.text.note((key,), f"`{key}` belongs into each job where there are [jobs]")
     for name, raw in file.get("jobs", {}).items():
         job = Section(file.text, ("jobs", name), raw, JOB)
-        found = _job(job, name, sources, steps)
+        found = _job(job, name, sources, steps, unread)
         if found is not None:
             yield found
 
 
 def _job(
-    job: Section, name: str | None, sources: dict[str, Source], steps: dict[str, Step]
+    job: Section,
+    name: str | None,
+    sources: dict[str, Source],
+    steps: dict[str, Step],
+    unread: Collection[str],
 ) -> Job | None:
     trigger = _trigger(Section(job.text, (*job.path, "trigger"), job.get("trigger", {}), TRIGGER))
     if "sink" not in job.values:
         return None
     read = Section(job.text, (*job.path, "sink"), job.get("sink"), SINK)
     sink = _sink(read)
-    step = _written(read, steps)
+    step = _written(read, steps, unread)
     if step is None:
         return None
     if not _is_result(step, steps):
         message = f"`{step}` takes no operator: a job needs one, such as a join or an aggregation"
         job.text.note(steps[step].path_in_file, message)
     _check_mode(read, steps[step])
-    used = _used(step, sources, steps)
+    used = _used(step, steps)
     return Job(
         job.text,
         job.path,
@@ -230,12 +247,32 @@ def _job(
     )
 
 
-def _written(sink: Section, steps: dict[str, Step]) -> str | None:
-    """The step that a sink takes: the one it names, or the only one that no other takes."""
+def _check_apart(jobs: tuple[Job, ...]) -> None:
+    """Queries share no state, and no output folder that each would take for its own."""
+    states: dict[str, Job] = {}
+    outputs: dict[str, Job] = {}
+    for job in jobs:
+        own, sink = (*job.path_in_file, "checkpoint"), job.sink
+        other = states.setdefault(job.checkpoint.rstrip("/"), job)
+        if job.checkpoint and other is not job:
+            job.text.refuse(own, job.checkpoint, f"another folder than that of `{other.name}`")
+        if sink.path is None or (sink.format or "").lower() not in FILE_FORMATS:
+            continue
+        other = outputs.setdefault(sink.path.rstrip("/"), job)
+        if other is not job and EXISTING not in map(str.lower, sink.options):
+            accepted = f'another folder than that of `{other.name}`, or with option "{EXISTING}"'
+            job.text.refuse((*job.path_in_file, "sink", "path"), sink.path, accepted)
+
+
+def _written(sink: Section, steps: dict[str, Step], unread: Collection[str]) -> str | None:
+    """The step that a sink takes: the one it names, or the only one that no other takes. Of those
+    that are `unread` it was told what is wrong with them."""
     given = sink.get("from")
     if given is not None:
         if given in steps:
             return str(given)
+        if given in unread:
+            return None
         sink.refuse("from", f"the name of a step: {', '.join(steps)}{meant(given, tuple(steps))}")
         return None
     taken = {name for step in steps.values() for name in step.inputs}
@@ -247,10 +284,15 @@ def _written(sink: Section, steps: dict[str, Step]) -> str | None:
     return None
 
 
-def _used(name: str, sources: dict[str, Source], steps: dict[str, Step]) -> set[str]:
-    if name not in steps:
-        return {name}
-    return {name}.union(*(_used(below, sources, steps) for below in steps[name].inputs))
+def _used(name: str, steps: dict[str, Step]) -> set[str]:
+    """A step, and all that it is made of."""
+    found, ahead = set[str](), [name]
+    while ahead:
+        now = ahead.pop()
+        if now not in found:
+            found.add(now)
+            ahead += steps[now].inputs if now in steps else ()
+    return found
 
 
 def _sink(sink: Section) -> Sink:
@@ -265,6 +307,9 @@ def _sink(sink: Section) -> Sink:
         sink.refuse("path", "left out where there is a `table`")
     columns = tuple(sink.get("partition_by", ()))
     options = sink.get("options", {})
+    check_own_options(sink, options)
+    if (kind or "").lower() == "kafka":
+        check_kafka(sink, options, reads=False)
     return Sink(kind, sink.get("path"), table, sink.get("mode"), options, columns)
 
 
@@ -278,7 +323,7 @@ def _trigger(trigger: Section) -> dict[str, Any]:
     """The keyword argument of `writeStream.trigger`; empty for one batch after another."""
     if len([key for key in TRIGGER_ARGUMENTS if key in trigger]) > 1:
         accepted = f"only one of: {', '.join(TRIGGER_ARGUMENTS)}"
-        trigger.text.refuse(trigger.path, trigger.raw, accepted)
+        trigger.text.refuse(trigger.path, trigger.written, accepted)
     return {TRIGGER_ARGUMENTS[key]: value for key, value in trigger.values.items()}
 
 

@@ -27,6 +27,8 @@ from skewless.jobfile.lines import Path
 from skewless.jobfile.model import Job, JobFile, Source, Step
 from skewless.jobfile.rules import ROLES
 from skewless.jobfile.sql import missing_names, selected
+from skewless.jobfile.text import is_slip, meant
+from skewless.kafka.options import topic_of
 from skewless.operators.join_type import JOIN_TYPES
 from skewless.operators.naming import merged_keys, named_columns
 
@@ -34,6 +36,10 @@ ANSI = "spark.sql.ansi.enabled"
 INFERENCE = "spark.sql.streaming.schemaInference"
 NEED_SCHEMA = ("parquet", "json", "csv", "orc", "xml", "avro")
 DAY_US = 86_400_000_000
+FORMATS = (
+    "parquet", "json", "csv", "orc", "text", "xml", "avro", "kafka", "rate", "rate-micro-batch",
+    "socket", "console", "noop", "memory", "jdbc", "delta", "iceberg",
+)  # fmt: skip
 
 
 def check_columns(file: JobFile) -> None:
@@ -71,6 +77,7 @@ class _Checker:
         columns, wrong = source_columns(source)
         for message in wrong:
             self.note((*source.path_in_file, "schema"), message)
+        self._known_format(source.format, (*source.path_in_file, "format"))
         needs = source.schema is None and source.format.lower() in NEED_SCHEMA
         if needs and self.file.conf.get(INFERENCE, "false").lower() != "true":
             where = (*source.path_in_file, "schema")
@@ -95,8 +102,37 @@ class _Checker:
 
     def _sink(self, job: Job) -> None:
         columns = self.known.get(job.step, open_columns(job.step))
+        path = (*job.path_in_file, "sink")
         for number, name in enumerate(job.sink.partition_by):
-            self._has(columns, name, (*job.path_in_file, "sink", "partition_by", number))
+            self._has(columns, name, (*path, "partition_by", number))
+        kind = (job.sink.format or "").lower()
+        self._known_format(kind, (*path, "format"))
+        if kind == "csv":
+            nested = [n for n, t in columns.types.items() if t is not None and pt.is_nested(t)]
+            if nested:
+                described = ", ".join(map(columns.described, nested))
+                message = f"csv has plain values only, not {described}: select their parts"
+                self.note((*path, "format"), message)
+        if kind == "kafka" and columns.whole:
+            self._kafka_columns(job, columns, path)
+
+    def _known_format(self, kind: str, path: Path) -> None:
+        """A format may be anything that is installed, but nothing that is nearly one of Spark's."""
+        if kind.lower() not in FORMATS and any(is_slip(kind.lower(), known) for known in FORMATS):
+            self.note(path, f'no format "{kind}"{meant(kind.lower(), FORMATS, chr(34))}')
+
+    def _kafka_columns(self, job: Job, columns: Columns, path: Path) -> None:
+        """What Kafka takes of a result: a value, and where it goes."""
+        if columns.find("value") is None:
+            message = (
+                "kafka takes a column named `value`, for instance "
+                f'select = ["to_json(struct(*)) AS value"]; `{job.step}` has: '
+                f"{', '.join(columns.names)}"
+            )
+            self.note((*path, "format"), message)
+        if topic_of(job.sink.options) is None and columns.find("topic") is None:
+            message = "kafka needs a `topic`: an option, or a column of the result"
+            self.note((*path, "options"), message)
 
     def _has(self, columns: Columns, name: str, path: Path) -> bool:
         """Whether a column may be there."""
@@ -134,6 +170,8 @@ class _Checker:
         """The conditions of `on`, with the numbers of the inputs that they compare."""
         found: list[tuple[int, int, Any]] = []
         for number, written in enumerate(step.arguments.get("on", ())):
+            if written is None:
+                continue  # it could not be understood
             a, b, condition = _compared(step.operator, written)
             path = (*step.path_in_file, "on", number)
             there = [self._has(inputs[a], condition.left, path),
@@ -237,10 +275,11 @@ def _check_compared(check: _Checker, step: Step, columns: Columns, names: Any, p
     if not all([check._has(columns, name, path) for name in listed]):  # noqa: C419, RUF100
         return
     kinds = [columns.type_of(name) for name in listed]
-    metric = METRICS[step.arguments.get("metric", "euclidean")]
+    called = step.arguments.get("metric", "euclidean")
+    metric = METRICS[called]
     if kinds and None not in kinds and not metric.fits(kinds):
         described = ", ".join(map(columns.described, listed))
-        check.note(path, f"{metric!r} compares {metric.columns_described}; {described} is none")
+        check.note(path, f'"{called}" compares {metric.columns_described}; {described} is none')
 
 
 def _aggregate(check: _Checker, step: Step, inputs: list[Columns]) -> Columns:

@@ -93,7 +93,8 @@ def source_columns(source: Source) -> tuple[Columns, list[str]]:
 def schema_columns(argument: str, schema: str) -> tuple[Columns, list[str]]:
     """The columns of a schema as Spark writes it: "id BIGINT, at TIMESTAMP"."""
     types: dict[str, pa.DataType | None] = {}
-    wrong = []
+    wrong: list[str] = []
+    lowered: set[str] = set()
     for part in _parts(schema):
         found = _COLUMN.fullmatch(part)
         if found is None:
@@ -105,8 +106,18 @@ def schema_columns(argument: str, schema: str) -> tuple[Columns, list[str]]:
             wrong.append(
                 f"`{word}`, of the column `{name}`, is no type{meant(word.lower(), WORDS)}"
             )
+        if name.lower() in lowered:
+            wrong.append(f"two columns are called `{name}`")
+        lowered.add(name.lower())
         types[name] = parsed_type(f"{word}{rest}")
     return Columns(argument, types, whole=not wrong), wrong
+
+
+def schema_problems(schema: str) -> list[str]:
+    """What is wrong with a schema, if it is one of columns at all: JSON is parsed into other types,
+    too."""
+    is_columns = all(_COLUMN.fullmatch(part) for part in _parts(schema))
+    return schema_columns("", schema)[1] if is_columns else []
 
 
 def _parts(schema: str) -> Iterator[str]:
@@ -161,13 +172,25 @@ def _nested_type(name: str, inner: list[Any]) -> pa.DataType | None:
 
 @cache
 def type_name(kind: pa.DataType | None) -> str:
-    """A type as Spark writes it, for messages."""
+    """A type as Spark writes it.
+
+    >>> type_name(pa.struct([("at", pa.timestamp("ms", "UTC")), ("v", pa.list_(pa.int64()))]))
+    'struct<at: timestamp, v: array<bigint>>'
+    """
     if kind is None:
         return "of a type that is not known"
+    if pt.is_list(kind) or pt.is_large_list(kind):
+        return f"array<{type_name(kind.value_type)}>"
+    if pt.is_map(kind):
+        return f"map<{type_name(kind.key_type)}, {type_name(kind.item_type)}>"
+    if pt.is_struct(kind):
+        return f"struct<{', '.join(f'{f.name}: {type_name(f.type)}' for f in kind)}>"
+    if pt.is_timestamp(kind):
+        return "timestamp_ntz" if kind.tz is None else "timestamp"
     plain = {
         "bool": "boolean", "int8": "tinyint", "int16": "smallint", "int32": "int",
-        "int64": "bigint", "date32[day]": "date", "timestamp[us, tz=UTC]": "timestamp",
-        "timestamp[us]": "timestamp_ntz",
+        "int64": "bigint", "date32[day]": "date", "large_string": "string",
+        "large_binary": "binary",
     }  # fmt: skip
     return plain.get(str(kind), str(kind).replace("decimal128", "decimal"))
 

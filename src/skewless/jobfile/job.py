@@ -43,7 +43,7 @@ def read_jobs(file: str | Path, environment: Mapping[str, str] | None = None) ->
 
 def _read(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8").replace("\r\n", "\n")
+        return file.read_text(encoding="utf-8-sig").replace("\r\n", "\n")
     except OSError as error:
         raise _unreadable(file, f"cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:

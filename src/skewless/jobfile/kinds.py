@@ -12,7 +12,7 @@ from skewless.durations import parse_duration_us
 from skewless.errors import ArgumentError
 from skewless.jobfile.environment import ONE_VARIABLE, FromEnvironment
 from skewless.jobfile.lines import Path
-from skewless.jobfile.text import RefusedError, as_written, dotted, meant, refused
+from skewless.jobfile.text import Parts, RefusedError, as_written, dotted, meant, refused
 
 Schema = dict[str, Any]
 
@@ -227,8 +227,10 @@ class EachDuration(Kind):
             return str(value)
         if len(value) != self.inputs:
             raise self.refuse(value, path)
+        parts = Parts()
         for i, bound in enumerate(value):
-            duration_us(bound, (*path, i))
+            parts.read(duration_us, bound, (*path, i))
+        parts.checked()
         return tuple(value)
 
     def schema(self) -> Schema:
@@ -279,27 +281,28 @@ class Settings(Kind):
     def read(self, value: Any, path: Path) -> dict[str, str]:
         if not isinstance(value, dict):
             raise refused(path, value, f"a table: [{dotted(path)}]")
+        parts = Parts()
         found: dict[str, str] = {}
         for here, name, setting in self._flat(path, value, ""):
             wrong = self.problem(name)
             if wrong is not None:
-                raise RefusedError(here, wrong)
-            found[name] = setting
+                parts.note(RefusedError(here, wrong))
+            elif not isinstance(setting, str | int | float):
+                parts.note(refused(here, setting, "a text, a number, true or false"))
+            else:
+                found[name] = as_written(setting) if isinstance(setting, bool) else str(setting)
+        parts.checked(found)
         return found
 
     def _flat(
         self, path: Path, table: dict[str, Any], prefix: str
-    ) -> Iterator[tuple[Path, str, str]]:
+    ) -> Iterator[tuple[Path, str, Any]]:
         for key, value in table.items():
             here, name = (*path, key), f"{prefix}{key}"
             if isinstance(value, dict):
                 yield from self._flat(here, value, f"{name}.")
-            elif isinstance(value, bool):
-                yield here, name, "true" if value else "false"
-            elif isinstance(value, str | int | float):
-                yield here, name, str(value)
             else:
-                raise refused(here, value, "a text, a number, true or false")
+                yield here, name, value
 
     def schema(self) -> Schema:
         return {"$ref": "#/$defs/settings"}

@@ -23,6 +23,9 @@ KEY_OF_SINK_ARGUMENT: Mapping[str, Path] = {
     "location": ("checkpoint",),
     "queryName": ("name",),
     "trigger": ("trigger",),
+    "value": ("sink", "format"),  # what Kafka takes
+    "topic": ("sink", "options"),
+    "kafka.bootstrap.servers": ("sink", "options"),
 } | {
     option: ("sink", "options", option)
     for option in (

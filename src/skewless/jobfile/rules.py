@@ -67,12 +67,10 @@ def _check_join3(step: Section, inputs: tuple[str, ...]) -> None:
     conditions = step.get("on")
     if conditions is None or len(inputs) != 3:
         return
-    found = [by_role(step, i, inputs) for i in range(len(conditions))]
+    found = step.values["on"] = [by_role(step, i, inputs) for i in range(len(conditions))]
     if None in found:
-        del step.values["on"]
         return
-    step.values["on"] = found
-    pairs = {"".join(sorted((c.left[0], c.right[0]))) for c in found if c is not None}
+    pairs = {"".join(sorted((c.left[0], c.right[0]))) for c in found}
     if len(pairs) < 2:
         step.refuse("on", "conditions that link all three inputs: between two pairs, or all three")
     elif isinstance(within, dict) and set(within) != pairs:
@@ -83,6 +81,8 @@ def by_role(step: Section, number: int, inputs: tuple[str, ...]) -> Any:
     """A condition whose columns begin with r, s or t, as the engine has it; None if it cannot be
     understood."""
     condition, path = step.values["on"][number], (*step.path, "on", number)
+    if condition is None:
+        return None  # what is wrong with it was told
     named = {}
     for side in ("left", "right"):
         name, _, column = getattr(condition, side).partition(".")
@@ -93,8 +93,10 @@ def by_role(step: Section, number: int, inputs: tuple[str, ...]) -> Any:
             if inputs.count(name) > 1:
                 message = f"`{name}` is there several times: say r, s or t instead"
             step.text.note(path, message)
-            return None
+            continue
         named[side] = f"{role}.{column}"
+    if len(named) < 2:
+        return None
     if named["left"][0] == named["right"][0]:
         step.text.note(path, "a condition must be between two inputs; this one is on one alone")
         return None

@@ -11,7 +11,8 @@ import pyarrow.types as pt
 from sqlglot import exp, parse_one
 from sqlglot.errors import SqlglotError
 
-from skewless.jobfile.columns import Columns, arrow_type, schema_columns
+from skewless.jobfile.columns import Columns, arrow_type, schema_columns, schema_problems
+from skewless.jobfile.text import meant
 
 # Words that Spark understands without brackets, and the column that all files have.
 NOT_COLUMNS = frozenset({"user", "current_time", "localtimestamp", "_metadata"})
@@ -29,19 +30,41 @@ def missing_names(text: str, columns: Columns, also: Sequence[str] = ()) -> list
     """What is to be said of names in an expression that are certainly no columns. `also` are names
     that it may use beside them."""
     tree = parsed(text)
-    found = [] if tree is None else [columns.lacks(name) for name in _names(tree, also)]
+    if tree is None:
+        return []
+    found = [_lacks(columns, name, field) for name, field in _names(tree, also)]
+    found += [message for schema in _json_schemas(tree) for message in schema_problems(schema)]
     return list(dict.fromkeys(message for message in found if message is not None))
 
 
-def _names(tree: Any, also: Sequence[str]) -> Iterator[str]:
-    """The columns that are named, without the fields that are taken of them."""
+def _lacks(columns: Columns, name: str, field: str | None) -> str | None:
+    """What to say of a column, or of a field of it, that is certainly not there."""
+    kind = columns.type_of(name)
+    if field is None or kind is None or not pt.is_struct(kind):
+        return columns.lacks(name)
+    fields = [inner.name for inner in kind]
+    if field.lower() in (known.lower() for known in fields):
+        return None
+    return f"`{name}` has no field `{field}`{meant(field, fields)}; it has: {', '.join(fields)}"
+
+
+def _names(tree: Any, also: Sequence[str]) -> Iterator[tuple[str, str | None]]:
+    """The columns that are named, and which field is taken of each."""
     known = {name.lower() for name in also} | NOT_COLUMNS | set(_lambda_names(tree))
     for column in tree.find_all(exp.Column):
-        first = column.parts[0]
+        first, *fields = column.parts
         if isinstance(first, exp.Star):
             continue
         if first.name.lower() not in known:
-            yield first.name
+            is_field = fields and not isinstance(fields[0], exp.Star)
+            yield first.name, fields[0].name if is_field else None
+
+
+def _json_schemas(tree: Any) -> Iterator[str]:
+    """The columns that JSON is parsed into, where they are written out."""
+    for call in tree.walk():
+        if type(call).__name__ == "FromJson" and isinstance(call.expression, exp.Literal):
+            yield call.expression.name
 
 
 def _lambda_names(tree: Any) -> Iterator[str]:
@@ -60,6 +83,9 @@ def selected(expressions: Sequence[str], columns: Columns) -> tuple[Columns, lis
         seen = Columns(columns.argument, {**types, **columns.types}, columns.whole)
         given = _given(text, columns, seen)
         whole = whole and given is not None
+        lowered = {name.lower() for name in types}
+        twice = [name for name in given or {} if name.lower() in lowered]
+        wrong += [(number, f"two columns are called `{name}`") for name in twice]
         types |= given or {}
     return Columns(columns.argument, types, whole), wrong
 

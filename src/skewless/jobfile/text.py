@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from typing import Literal
+from typing import Any, Literal, ParamSpec, TypeVar
 
 from skewless.errors import JobFileError
 from skewless.jobfile.lines import Path, line_of
 
 Severity = Literal["error", "warning"]
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,44 @@ class UnreadableError(JobFileError):
 
 
 class RefusedError(Exception):
-    """A value that cannot be understood. It is noted where a table is read, which then goes on."""
+    """A value that cannot be understood. It is noted where a table is read, which then goes on.
+    `others` is what else is wrong with the value, and `rest` what of it could be understood."""
 
-    def __init__(self, path: Path, message: str) -> None:
-        self.path, self.message = path, message
+    def __init__(self, path: Path, message: str, others: Sequence[RefusedError] = ()) -> None:
+        self.path, self.message, self.others = path, message, others
+        self.rest: Any = None
         super().__init__(message)
+
+    def __iter__(self) -> Iterator[RefusedError]:
+        yield self
+        for other in self.others:
+            yield from other
+
+
+class Parts:
+    """Reads the parts of a value, so that all that is wrong with them is told at once."""
+
+    def __init__(self) -> None:
+        self._wrong: list[RefusedError] = []
+
+    def read(self, reader: Callable[P, T], *args: P.args, **more: P.kwargs) -> T | None:
+        """A part; None if it is refused."""
+        try:
+            return reader(*args, **more)
+        except RefusedError as error:
+            self._wrong += error
+            return None
+
+    def note(self, error: RefusedError) -> None:
+        self._wrong.append(error)
+
+    def checked(self, rest: Any = None) -> None:
+        """Refuses the value if a part of it was. `rest` is what was understood."""
+        if self._wrong:
+            first, *others = self._wrong
+            refusal = RefusedError(first.path, first.message, others)
+            refusal.rest = rest
+            raise refusal
 
 
 @dataclass
@@ -62,6 +97,13 @@ class JobText:
         found = self.problem(path, message, severity)
         if found not in self.problems:
             self.problems.append(found)
+
+    def take_as(self, written: Path, path: Path) -> None:
+        """What stands at one path is told of as if it stood at another."""
+        size = len(written)
+        below = {p[size:]: line for p, line in self.lines.items() if p[:size] == written}
+        for rest, line in below.items():
+            self.lines.setdefault((*path, *rest), line)
 
     def refuse(self, path: Path, received: object, accepted: str) -> None:
         self.note(path, refused(path, received, accepted).message)
@@ -94,6 +136,20 @@ def meant(word: str, choices: Collection[str], quote: str = "`") -> str:
     """
     near = get_close_matches(word, choices, n=1)
     return f" (did you mean {quote}{near[0]}{quote}?)" if near else ""
+
+
+def is_slip(word: str, right: str) -> bool:
+    """Whether a word is another with one letter too many, missing or wrong, or two swapped.
+
+    >>> is_slip("jion", "join"), is_slip("lat", "late"), is_slip("left_on", "left_time")
+    (True, True, False)
+    """
+    if len(word) == len(right):
+        other = [i for i, (a, b) in enumerate(zip(word, right, strict=True)) if a != b]
+        here = slice(other[0], other[-1] + 1) if other else slice(0)
+        return len(other) == 1 or (len(other) == 2 and word[here] == right[here][::-1])
+    long, short = sorted((word, right), key=len, reverse=True)
+    return short in (long[:i] + long[i + 1 :] for i in range(len(long)))
 
 
 def dotted(path: Path) -> str:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import getrandbits
 
 import numpy as np
 import numpy.typing as npt
@@ -206,7 +207,9 @@ class QueryModel:
         self.facts: Mapping[str, str] = {}
         self.waiting = 0
         self.version = 0  # of what is known: another whenever it changes
-        self.generation = 0  # another whenever what was known does not hold any more
+        # Another whenever what was known does not hold any more. A page may be left from another
+        # dashboard that was at this address.
+        self.generation = getrandbits(32)
         self.seen_at: float | None = None  # when the checkpoint was there last
         self._divisions: dict[str, Division] | None = None  # None: may be another by now
         self._forget()

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from skewless.errors import StateAccessError, StateError
+from skewless.errors import ArgumentError, StateAccessError, StateError
 from skewless.monitor.assets import PAGE, SCRIPTS, STYLE, charts_script, text_of
 from skewless.monitor.lookup import look_up
 from skewless.monitor.model import QueryModel
@@ -92,5 +92,9 @@ def page_of(data: dict[str, Any]) -> str:
 def write_page(checkpoint: str, path: Path) -> QueryModel:
     """Write the page of a run; what was read is returned."""
     model = read_run(checkpoint)
-    path.write_text(page_of(run_data(model)), encoding="utf-8")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(page_of(run_data(model)), encoding="utf-8")
+    except OSError as error:
+        raise ArgumentError("output", str(path), f"a file to write ({error.strerror})") from None
     return model

@@ -24,7 +24,6 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from skewless.errors import ArgumentError
 from skewless.monitor.assets import PAGE, assets, text_of
 from skewless.monitor.following import EVERY_S, Follower, models_of
 from skewless.monitor.lookup import look_up
@@ -179,10 +178,11 @@ class Answers:
             _number(request, "points", POINTS, 10, POINTS_MAX),
         )
         told: dict[str, Any] = {"queries": [], "views": {}}
-        with chosen.lock:  # what is told is of one moment
-            for model in self._models:
-                with model.lock:
-                    told["queries"].append(overview(model, window if model is chosen else None))
+        for model in self._models:
+            # One lock at a time: another page may be asking for another query.
+            told["queries"].append({} if model is chosen else _in_short(model))
+        with chosen.lock:  # what is told of it is of one moment
+            told["queries"][self._models.index(chosen)] = overview(chosen, window)
             has_older = _number(request, "generation", -1, -1, 1 << 40) != chosen.generation
             has_all = _number(request, "version", -1, -1, 1 << 40) == chosen.version
             for view, since in _wanted(request):
@@ -203,6 +203,11 @@ class Answers:
             raise HTTPException(400, f"value must be a key of at most {KEY_MAX} characters")
         with model.lock:
             return _json(look_up(model, request.query_params.get("operator", ""), value))
+
+
+def _in_short(model: QueryModel) -> dict[str, Any]:
+    with model.lock:
+        return overview(model)
 
 
 def _wanted(request: Request) -> list[tuple[str, int]]:
@@ -228,8 +233,6 @@ def _bound(host: str, port: int) -> socket.socket:
         made = socket.socket(family, socket.SOCK_STREAM)
         made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         made.bind(address)
-    except socket.gaierror:
-        raise ArgumentError("host", host, "a name or address of this machine") from None
     except OSError as error:
         raise not_free(host, port, error) from None
     return made

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import threading
 from abc import ABC, abstractmethod
 from types import TracebackType
@@ -43,6 +44,8 @@ def check_port(port: int) -> None:
 
 def not_free(host: str, port: int, error: OSError) -> ArgumentError:
     """What to say of an address that cannot be taken."""
+    if isinstance(error, socket.gaierror):
+        return ArgumentError("host", host, "a name or address of this machine")
     accepted = f"an address and port that are free, or port 0 for any ({error.strerror})"
     return ArgumentError("port", f"{host}:{port}", accepted)
 

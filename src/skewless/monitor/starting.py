@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from skewless.errors import ArgumentError
 from skewless.monitor.extras import METRICS, SERVER, need
+from skewless.state.files import STATE_FOLDER
+from skewless.state.owner import held_here
 
 if TYPE_CHECKING:
     from skewless.monitor.metrics import MetricsServer
@@ -30,7 +32,8 @@ def dashboard(
     token: str | None = None,
     settings: Mapping[str, str] | None = None,
 ) -> Dashboard:
-    """Show the queries of some checkpoints on a local web page, live, whether or not they run.
+    """Show the queries of some checkpoints on a local web page, live, whether or not they run. With
+    no checkpoint, those that run in this process now.
 
     `port` 0 takes any that is free. It is reachable from this machine only, unless `host` says
     otherwise; then a `token` is needed to see it, which is made if none is given. `settings` are
@@ -41,7 +44,10 @@ def dashboard(
     >>> print(shown.url)                                                   # doctest: +SKIP
     """
     if not checkpoints:
-        raise ArgumentError("checkpoints", checkpoints, "one checkpoint location or more")
+        checkpoints = tuple(folder.removesuffix(f"/{STATE_FOLDER}") for folder in held_here())
+    if not checkpoints:
+        accepted = "one checkpoint location or more, as no query runs in this process"
+        raise ArgumentError("checkpoints", checkpoints, accepted)
     if token is not None and _TOKEN.fullmatch(token) is None:
         accepted = f"None, or at least {TOKEN_LEAST} letters, digits and any of -._~"
         raise ArgumentError("token", "…", accepted)  # it need not stand in logs

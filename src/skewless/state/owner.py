@@ -25,6 +25,7 @@ from skewless.state.files import Folder
 
 WAIT_S = 30.0  # for a query of this process that is ending
 BEAT_S = 5.0
+LOCK = "lock"
 LOOK_S = 4 * BEAT_S  # without a sign of life, until another query counts as gone
 
 log = logging.getLogger("skewless")
@@ -34,12 +35,17 @@ _held: set[str] = set()  # the checkpoints on remote stores that this process ho
 _guard = threading.Lock()
 
 
+def held_here() -> list[str]:
+    """The state folders of the queries that run in this process, in the order of their starts."""
+    return [path.removesuffix(f"/{LOCK}") for path in list(_holders)]
+
+
 class CheckpointLock:
     """Held from the start of a query to its end."""
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
-        self._path = folder.path("lock")
+        self._path = folder.path(LOCK)
         self._descriptor: int | None = None
         self._is_held = False
         self._heart: Heart | None = None

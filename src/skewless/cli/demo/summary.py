@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from statistics import median, quantiles
 
 from rich import box
@@ -221,13 +222,17 @@ def where_next(folder: DemoFolder, *, has_page: bool) -> list[tuple[str, str]]:
     """What to look at, and what to try."""
     checkpoints = f"{folder.place(AUTO).checkpoint} {folder.place(HASH).checkpoint}"
     page = str(folder.page) if has_page else 'pip install "skewless[dashboard]"'
+    # Of an installed wheel there is no repository around.
+    script, page_of_demo = Path("examples/ten_lines.py"), Path("docs/demo.md")
+    in_python = f"; in Python: {script}" if script.exists() else ""
+    meaning = [("what all this means", str(page_of_demo))] if page_of_demo.exists() else []
     return [
         ("plot", str(folder.plot)),
         ("page of Auto's run", page),
         ("why it did what", f"skewless inspect {folder.place(AUTO).checkpoint} --decisions"),
         ("in the browser", f"skewless dashboard {checkpoints}"),
-        ("your own streams", "skewless new; in Python: examples/ten_lines.py"),
-        ("what all this means", "docs/demo.md"),
+        ("your own streams", f"skewless new{in_python}"),
+        *meaning,
     ]
 
 

@@ -267,6 +267,9 @@
       options: { legend: false, x: { showticklabels: false, ticks: "", title: { text: "" } }, y: { autorange: "reversed", showgrid: false, zeroline: false, title: { text: "slot", font: { size: 11 } }, tickformat: ",d",
         tickvals: [...Array(lines).keys()].filter((r) => lines <= 8 || r % Math.ceil(lines / 8) === 0).map((r) => r * wide * each) }, more: { hovermode: "closest" } },
     }));
+    const heaviestFirst = [...names.keys()].sort((a, b) => told.cell_ms[b] - told.cell_ms[a]).slice(0, 200);
+    asTable(figure, () => [[each === 1 ? "slot" : "slots from", "n"], ["instance", "n"], ["work", "n"]],
+      () => heaviestFirst.map((i) => [sk.format.whole(i * each), String(told.cell_instance[i]), sk.format.ms(told.cell_ms[i])]));
   };
 
   let waiting = 0;
