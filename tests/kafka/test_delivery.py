@@ -179,6 +179,20 @@ def test_a_client_that_was_fenced_is_replaced(
     assert values(kafka_broker, topic) == once(0, 10)
 
 
+def test_a_client_with_settings_of_before_is_replaced(
+    staging: Staging, kafka_broker: Broker, topic: str
+) -> None:
+    """A worker keeps its clients when a query ends. Started again in the same session, it may be
+    told of other brokers or of another password."""
+    staging.deliver(staging.commit(0, rows(0)))
+    former = staging.deliverer._settings
+    staging.deliverer._settings = former | {"client.id": "another"}
+    staging.deliver(staging.commit(1, rows(10)))
+    [client] = clients._clients.values()
+    assert client.settings == staging.deliverer._settings != former
+    assert values(kafka_broker, topic) == once(0, 10)
+
+
 def test_after_a_rollback_batches_come_again(
     staging: Staging, kafka_broker: Broker, topic: str
 ) -> None:

@@ -61,7 +61,7 @@ class PartClient:
 
     def __init__(self, settings: dict[str, str], name: str) -> None:
         library = kafka()
-        self.is_stale = False
+        self.settings, self.is_stale = settings, False
         self._delivered: dict[str, Marker] = {}  # the last one, by topic
         own = {"transactional.id": name, "error_cb": self._note_error}
         self.producer: Any = library.Producer({**settings, **own})
@@ -137,11 +137,12 @@ _clients: OrderedDict[str, PartClient] = OrderedDict()  # by name; the last one 
 
 
 def client(settings: dict[str, str], name: str) -> PartClient:
-    """The client of a name in this process; to make one takes longer than a small transaction."""
+    """The client of a name in this process; to make one takes longer than a small transaction. A
+    worker outlives queries, so that there may be one of before, with brokers of before."""
     found = _clients.pop(name, None)
     if found is not None:
         found.producer.poll(0)  # it hears of errors only when it is asked
-        if found.is_stale:
+        if found.is_stale or found.settings != settings:
             found.close()
             found = None
     _clients[name] = found = found or PartClient(settings, name)
