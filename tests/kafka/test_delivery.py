@@ -25,7 +25,7 @@ from skewless.state.commits import Commit, Delivery, Staged
 from skewless.state.files import Folder
 from skewless.state.identity import query_id
 from tests.crashes import CrashError, crash_at
-from tests.kafka.broker import Broker, free_port
+from tests.kafka.broker import Broker, free_port, running_broker
 from tests.kafka.reading import Record, read_all
 from tests.spark.processes import ROOT
 
@@ -286,3 +286,23 @@ def test_a_topic_that_is_not_there_is_named(kafka_broker: Broker) -> None:
     settings: Any = client_settings({"kafka.bootstrap.servers": kafka_broker.servers})
     with pytest.raises(ArgumentError, match=r"`topic` must be a topic of 127.*received 'nosuch'"):
         KafkaDeliverer(settings, "nosuch").check()
+
+
+def test_a_transaction_that_brokers_do_not_allow_is_refused_at_once(
+    kafka_broker: Broker, topic: str
+) -> None:
+    """Not when the first results are committed."""
+    options = {"kafka.bootstrap.servers": kafka_broker.servers}
+    KafkaDeliverer(client_settings(options), topic).check()
+    options |= {"kafka.transaction.timeout.ms": "3600000"}
+    with pytest.raises(ArgumentError, match=r"`kafka.transaction.timeout.ms` must be at most tran"):
+        KafkaDeliverer(client_settings(options), topic).check()
+
+
+def test_brokers_without_transactions_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single broker with the settings of many."""
+    monkeypatch.setattr(delivery, "ASK_S", 5.0)
+    with running_broker(settings="\ntransaction.state.log.replication.factor=3\n") as broker:
+        settings = client_settings({"kafka.bootstrap.servers": broker.servers})
+        with pytest.raises(ArgumentError, match=r"begin transactions.* A single broker needs"):
+            KafkaDeliverer(settings, broker.create("t")).check()

@@ -65,7 +65,7 @@ class PartClient:
         self._delivered: dict[str, Marker] = {}  # the last one, by topic
         own = {"transactional.id": name, "error_cb": self._note_error}
         self.producer: Any = library.Producer({**settings, **own})
-        self._patience_s = int(settings["transaction.timeout.ms"]) / 1000
+        self._patience_s = int(settings[options.TIMEOUT]) / 1000
         # Its only task is to look after an offset: it reads nothing, and is no member of a group.
         group = {"group.id": name, "enable.auto.commit": "false"}
         self._consumer: Any = library.Consumer(

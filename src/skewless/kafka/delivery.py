@@ -14,7 +14,7 @@ from itertools import chain
 from skewless import failpoints
 from skewless.errors import ArgumentError, CheckpointInUseError, DeliveryError
 from skewless.kafka.clients import Marker, StuckError, client, forget, kafka
-from skewless.kafka.options import PREFIX, SERVERS
+from skewless.kafka.options import PREFIX, SERVERS, TIMEOUT, WITHOUT
 from skewless.kafka.rows import first_topic, hand_over, staged_rows
 from skewless.state.commits import Commit, Staged
 from skewless.state.epochs import newest_epoch
@@ -23,6 +23,7 @@ from skewless.state.identity import IDENTITY, query_id
 
 ATTEMPTS = 5
 ASK_S = 20.0
+NAMES = "skewless-"  # what names of parts begin with
 APPEAR_S = 10.0  # a topic that a broker makes because somebody asked for it
 
 log = logging.getLogger("skewless")
@@ -110,7 +111,7 @@ def _reason(error: Exception) -> str:
 
 def prefix_of(known_as: str) -> str:
     """What the names of a query's transactional ids and consumer groups begin with."""
-    return f"skewless-{known_as}-"
+    return f"{NAMES}{known_as}-"
 
 
 class KafkaDeliverer:
@@ -126,7 +127,12 @@ class KafkaDeliverer:
         return self._topic or ""
 
     def check(self) -> None:
-        """Whether there is a broker, and the topic: asked before anything is changed."""
+        """Whether there is a broker, the topic, and leave to deliver: asked before anything is
+        changed."""
+        self._check_topic()
+        self._check_transactions()
+
+    def _check_topic(self) -> None:
         library = kafka()
         servers = self._settings[SERVERS]
         asking = library.Producer(self._settings | {"log_level": "0"})
@@ -142,6 +148,27 @@ class KafkaDeliverer:
         ):
             accepted = f"a topic of {servers}: create it, with as many partitions as it should have"
             raise ArgumentError("topic", self._topic, accepted)
+
+    def _check_transactions(self) -> None:
+        """Begin to be someone who delivers: what is in the way of that would show when the first
+        results are committed, and wait. Nobody delivers under this name."""
+        library = kafka()
+        own = {"transactional.id": f"{NAMES}check", "log_level": "0"}
+        try:
+            library.Producer(self._settings | own).init_transactions(ASK_S)
+        except library.KafkaException as error:
+            told, servers = error.args[0], self._settings[SERVERS]
+            if told.code() == library.KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                accepted = f"at most transaction.max.timeout.ms of {servers}"
+                raise ArgumentError(
+                    f"{PREFIX}{TIMEOUT}", self._settings[TIMEOUT], accepted
+                ) from error
+            accepted = (
+                f"brokers that let this user begin transactions, of ids with the prefix {NAMES} "
+                f"({told.str()}). A single broker needs "
+                f"transaction.state.log.replication.factor=1; {WITHOUT}"
+            )
+            raise ArgumentError(f"{PREFIX}{SERVERS}", servers, accepted) from error
 
     def deliver(self, folder: Folder, commit: Commit) -> None:
         assert commit.deliver is not None

@@ -11,6 +11,7 @@ from skewless.errors import ArgumentError
 
 PREFIX = "kafka."
 SERVERS = "bootstrap.servers"
+TIMEOUT = "transaction.timeout.ms"
 DELIVERY = "skewless.delivery"
 EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly-once", "at-least-once")
 INSTALL = 'pip install "skewless[kafka]"'
@@ -57,7 +58,7 @@ IGNORED = ("topic", "includeheaders")  # the latter says nothing to Spark's sink
 SECRET = re.compile(r"password|jaas|secret|\.key$|\.pem$|token")
 
 DEFAULTS = {
-    "transaction.timeout.ms": "120000",
+    TIMEOUT: "120000",
     "linger.ms": "50",  # rows come all at once: it pays to wait for whole batches of them
     "reconnect.backoff.max.ms": "1000",
     "log_level": "2",  # errors are told where they end something, not on every try
