@@ -38,7 +38,7 @@ RARE = ("compaction.written",)  # not reached in every batch
 NEVER_REACHED = ("publish.begun", "publish.one", "publish.done")
 KILLS = int(
     os.environ.get("SKEWLESS_KAFKA_KILLS")
-    or (50 if os.environ.get("SKEWLESS_EXAMPLES") == "all" else 10)
+    or (50 if os.environ.get("SKEWLESS_EXAMPLES") in ("most", "all") else 10)
 )
 MOMENT_S = 20.0
 
