@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from skewless.kafka import clients, delivery
 from skewless.kafka.clients import Marker, PartClient
 from skewless.kafka.delivery import KafkaDeliverer, PartsTask, prefix_of
 from skewless.kafka.options import client_settings
+from skewless.kafka.rows import hand_over
 from skewless.state.commits import Commit, Delivery, Staged
 from skewless.state.files import Folder
 from skewless.state.identity import query_id
@@ -306,3 +308,27 @@ def test_brokers_without_transactions_are_refused_at_once(monkeypatch: pytest.Mo
         settings = client_settings({"kafka.bootstrap.servers": broker.servers})
         with pytest.raises(ArgumentError, match=r"begin transactions.* A single broker needs"):
             KafkaDeliverer(settings, broker.create("t")).check()
+
+
+def test_a_transaction_that_takes_too_long_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers abort it. With more time, what is left is delivered."""
+
+    def slow(*arguments: Any) -> None:
+        hand_over(*arguments)
+        time.sleep(4.0)
+
+    monkeypatch.setattr(delivery, "ATTEMPTS", 1)
+    monkeypatch.setattr(delivery, "hand_over", slow)
+    impatient = "\ntransaction.abort.timed.out.transaction.cleanup.interval.ms=200\n"
+    with running_broker(settings=impatient) as broker:
+        staging = Staging(tmp_path, broker, broker.create("t"), transaction_timeout_ms="1000")
+        commit = staging.commit(0, rows(0))
+        with pytest.raises(DeliveryError, match=r"may take 1 s: .* raise kafka\.transaction\.time"):
+            staging.deliver(commit)
+        assert values(broker, "t") == Counter()
+        patient = Staging(tmp_path, broker, "t", transaction_timeout_ms="60000")
+        patient.deliver(commit)
+        assert values(broker, "t") == once(0)
+        clients.forget("")

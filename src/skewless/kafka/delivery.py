@@ -8,6 +8,7 @@ again, by a task that ran twice or by the next driver, is found to be there.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field
 from itertools import chain
 
@@ -46,6 +47,7 @@ class PartsTask:
         library = kafka()
         for attempt in range(1, ATTEMPTS + 1):
             self._check_owner()
+            begun_s = time.monotonic()
             try:
                 return self._deliver(name, self.parts[number])
             except (library.KafkaException, StuckError) as error:
@@ -53,7 +55,7 @@ class PartsTask:
                 forget(name)
                 self._check_owner()
                 if attempt == ATTEMPTS:
-                    raise self._failed(error) from error
+                    raise self._failed(error, time.monotonic() - begun_s) from error
                 log.info("part %d is delivered once more: %s", number, error)
         raise AssertionError("there is a last attempt")
 
@@ -96,11 +98,17 @@ class PartsTask:
                 f"another query has taken over {self.folder.root}: it delivers what is left."
             )
 
-    def _failed(self, error: Exception) -> DeliveryError:
+    def _failed(self, error: Exception, took_s: float) -> DeliveryError:
+        limit_s, hint = int(self.settings[TIMEOUT]) / 1000, ""
+        if took_s >= limit_s:
+            hint = (
+                f" It took {took_s:.0f} s, and a transaction may take {limit_s:g} s: if brokers "
+                f"did answer, raise {PREFIX}{TIMEOUT}."
+            )
         return DeliveryError(
             f"cannot deliver the results of batch {self.marker.batch_id} to "
             f"{self.settings[SERVERS]}: {_reason(error)}. They are committed and wait in "
-            f"{self.folder.root}: start the query again when Kafka takes them."
+            f"{self.folder.root}: start the query again when Kafka takes them.{hint}"
         )
 
 
