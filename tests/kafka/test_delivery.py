@@ -274,6 +274,11 @@ def test_what_kafka_does_not_take_waits(
     with pytest.raises(DeliveryError, match=r"batch 0 to 127.0.0.1:\d+: .*too large.*wait in"):
         staging.deliver(commit)
     assert values(kafka_broker, topic) == Counter()
+    far = pa.table({"value": ["v0", "v1"], "partition": pa.array([0, 99], pa.int32())})
+    told = rf"a row for partition 99 of {topic} was not taken \(.*[Uu]nknown partition"
+    with pytest.raises(DeliveryError, match=told):
+        staging.deliver(staging.commit(0, far))
+    assert values(kafka_broker, topic) == Counter()
 
 
 def test_a_broker_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

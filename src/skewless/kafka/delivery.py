@@ -14,7 +14,7 @@ from itertools import chain
 
 from skewless import failpoints
 from skewless.errors import ArgumentError, CheckpointInUseError, DeliveryError
-from skewless.kafka.clients import Marker, StuckError, client, forget, kafka
+from skewless.kafka.clients import Marker, RefusedError, StuckError, client, forget, kafka
 from skewless.kafka.options import PREFIX, SERVERS, TIMEOUT, WITHOUT
 from skewless.kafka.rows import first_topic, hand_over, staged_rows
 from skewless.state.commits import Commit, Staged
@@ -49,8 +49,8 @@ class PartsTask:
             self._check_owner()
             begun_s = time.monotonic()
             try:
-                return self._deliver(name, self.parts[number])
-            except (library.KafkaException, StuckError) as error:
+                return self._deliver(name, self.parts[number], told=attempt > 1)
+            except (library.KafkaException, StuckError, RefusedError) as error:
                 # Whatever it was: what was begun is ended by the next try, or the marker is there.
                 forget(name)
                 self._check_owner()
@@ -59,15 +59,15 @@ class PartsTask:
                 log.info("part %d is delivered once more: %s", number, error)
         raise AssertionError("there is a last attempt")
 
-    def _deliver(self, name: str, files: tuple[Staged, ...]) -> int:
+    def _deliver(self, name: str, files: tuple[Staged, ...], *, told: bool = False) -> int:
         portions = (rows for rows in staged_rows(self.folder, files) if rows.num_rows)
         first = next(portions, None)
         if first is None:
             return 0
-        here, topic = client(self.settings, name), first_topic(first, self.topic)
+        here, topic = client(self.settings, name, told=told), first_topic(first, self.topic)
         marker = here.marker(topic)
         if here.is_stale:
-            here = client(self.settings, name)
+            here = client(self.settings, name, told=told)
             marker = here.marker(topic)
         if self._is_there(marker):
             return 0
