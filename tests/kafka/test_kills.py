@@ -24,7 +24,7 @@ from tests.kafka.city import City
 from tests.kafka.kill_child import run_all
 from tests.kafka.reading import read_all
 from tests.spark.killed import last_commit, small
-from tests.spark.processes import child, kill_tree, wait_for
+from tests.spark.processes import child, kill_tree, wait_for, wait_until
 from tests.spark.query_kits import JOIN, add_batches, close
 from tests.spark.support import FileStream
 
@@ -168,6 +168,11 @@ def test_a_broker_that_is_killed_in_mid_query(story: Story, spark: SparkSession)
     story.finish(spark)
 
 
+def wait_for_a_commit(folder: Path, process: psutil.Popen) -> None:
+    before, done = last_commit(folder), folder / "done"
+    wait_until(lambda: last_commit(folder) > before or done.exists(), process, folder / "child.log")
+
+
 def test_kills_at_random_moments_from_kafka_to_kafka(city: City, tmp_path: Path) -> None:
     """Of the driver, and now and then of the broker: what was read, what was put aside and what was
     written are each there once."""
@@ -187,7 +192,9 @@ def test_kills_at_random_moments_from_kafka_to_kafka(city: City, tmp_path: Path)
             if kills >= KILLS:
                 wait_for(done, process)
                 break
-            time.sleep(chance.random() * MOMENT_S)
+            if chance.random() < 2 / 3:  # in the midst of batches, however slow the machine is
+                wait_for_a_commit(tmp_path, process)
+            time.sleep(chance.random() * MOMENT_S / 4)
             if chance.random() < 1 / 3:
                 city.broker.kill()
                 city.broker.start()
