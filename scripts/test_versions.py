@@ -65,7 +65,7 @@ def _tried(python: str, spark: str) -> tuple[bool, str]:
     """Whether the tests pass on some versions, and what there is to say."""
     interpreter = _interpreter(python)
     if interpreter is None:
-        return False, f"python{python} is not installed"
+        return False, f"python{python} is not installed (pyenv install {python}, for instance)"
     begun = time.monotonic()
     print(f"\n== Python {python}, PySpark {spark}: {PLACE.name}/{python}-{spark}", flush=True)
     try:

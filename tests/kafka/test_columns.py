@@ -6,17 +6,20 @@ import json
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 import skewless as sk
 from tests.kafka.city import City
 from tests.kafka.reading import read_all
-from tests.spark.support import at, finish
+from tests.spark.support import at, finish, keyed_join, keyed_pair
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
 
 ORDERS = "order_id int, cell int, ordered_at timestamp"
 TRACKS = "taxi int, cell int, seen_at timestamp"
+NO_KEY = "named_struct('key', cast(null AS string), 'value', X'00')"
 HEADERS = [("trace", b"\x00\xff"), ("trace", b"again"), ("empty", b""), ("none", None)]
 
 
@@ -58,3 +61,29 @@ def test_keys_and_headers_come_through(
         (1, None, ()),
     ]
     assert {r.value for r in found} == {b"7"}
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"),
+    [
+        (["if(taxi = 7, null, 'matches') topic"], "a row without topic"),
+        (["if(taxi = 7, '', 'matches') topic"], "a row without topic"),
+        (["if(taxi = 7, 'no topic!', 'matches') topic"], "a row without topic"),
+        (["'matches' topic", f"array({NO_KEY}) headers"], "a header without key"),
+        (["'matches' topic", "array(if(taxi = 7, null, named_struct('key', 'k', 'value', X'00'))) "
+          "headers"], "a header without key"),
+    ],
+)  # fmt: skip
+def test_what_kafka_can_never_take_is_not_committed(
+    city: City, spark: SparkSession, tmp_path: Path, columns: list[str], told: str
+) -> None:
+    """It would wait there for good."""
+    left, right = keyed_pair(tmp_path, batches=1)
+    joined = keyed_join(left.read(spark), right.read(spark)).withColumn("taxi", F.lit(7))
+    writer = joined.selectExpr("cast(a AS string) value", *columns).writeStream.format("kafka")
+    writer = writer.option("kafka.bootstrap.servers", city.broker.servers)
+    writer = writer.option("checkpointLocation", str(tmp_path / "ckpt"))
+    with pytest.raises(StreamingQueryException, match=told):
+        finish(writer.trigger(availableNow=True).start())
+    assert not list((tmp_path / "ckpt" / "skewless" / "commits").iterdir())
+    assert read_all(city.broker.servers, ["matches"]) == []

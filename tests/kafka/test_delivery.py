@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 import threading
+import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -21,11 +22,12 @@ from skewless.kafka import clients, delivery
 from skewless.kafka.clients import Marker, PartClient
 from skewless.kafka.delivery import KafkaDeliverer, PartsTask, prefix_of
 from skewless.kafka.options import client_settings
+from skewless.kafka.rows import hand_over
 from skewless.state.commits import Commit, Delivery, Staged
 from skewless.state.files import Folder
 from skewless.state.identity import query_id
 from tests.crashes import CrashError, crash_at
-from tests.kafka.broker import Broker, free_port
+from tests.kafka.broker import Broker, free_port, running_broker
 from tests.kafka.reading import Record, read_all
 from tests.spark.processes import ROOT
 
@@ -179,6 +181,20 @@ def test_a_client_that_was_fenced_is_replaced(
     assert values(kafka_broker, topic) == once(0, 10)
 
 
+def test_a_client_with_settings_of_before_is_replaced(
+    staging: Staging, kafka_broker: Broker, topic: str
+) -> None:
+    """A worker keeps its clients when a query ends. Started again in the same session, it may be
+    told of other brokers or of another password."""
+    staging.deliver(staging.commit(0, rows(0)))
+    former = staging.deliverer._settings
+    staging.deliverer._settings = former | {"client.id": "another"}
+    staging.deliver(staging.commit(1, rows(10)))
+    [client] = clients._clients.values()
+    assert client.settings == staging.deliverer._settings != former
+    assert values(kafka_broker, topic) == once(0, 10)
+
+
 def test_after_a_rollback_batches_come_again(
     staging: Staging, kafka_broker: Broker, topic: str
 ) -> None:
@@ -258,6 +274,11 @@ def test_what_kafka_does_not_take_waits(
     with pytest.raises(DeliveryError, match=r"batch 0 to 127.0.0.1:\d+: .*too large.*wait in"):
         staging.deliver(commit)
     assert values(kafka_broker, topic) == Counter()
+    far = pa.table({"value": ["v0", "v1"], "partition": pa.array([0, 99], pa.int32())})
+    told = rf"a row for partition 99 of {topic} was not taken \(.*[Uu]nknown partition"
+    with pytest.raises(DeliveryError, match=told):
+        staging.deliver(staging.commit(0, far))
+    assert values(kafka_broker, topic) == Counter()
 
 
 def test_a_broker_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,3 +293,47 @@ def test_a_topic_that_is_not_there_is_named(kafka_broker: Broker) -> None:
     settings: Any = client_settings({"kafka.bootstrap.servers": kafka_broker.servers})
     with pytest.raises(ArgumentError, match=r"`topic` must be a topic of 127.*received 'nosuch'"):
         KafkaDeliverer(settings, "nosuch").check()
+
+
+def test_a_transaction_that_brokers_do_not_allow_is_refused_at_once(
+    kafka_broker: Broker, topic: str
+) -> None:
+    """Not when the first results are committed."""
+    options = {"kafka.bootstrap.servers": kafka_broker.servers}
+    KafkaDeliverer(client_settings(options), topic).check()
+    options |= {"kafka.transaction.timeout.ms": "3600000"}
+    with pytest.raises(ArgumentError, match=r"`kafka.transaction.timeout.ms` must be at most tran"):
+        KafkaDeliverer(client_settings(options), topic).check()
+
+
+def test_brokers_without_transactions_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single broker with the settings of many."""
+    monkeypatch.setattr(delivery, "ASK_S", 5.0)
+    with running_broker(settings="\ntransaction.state.log.replication.factor=3\n") as broker:
+        settings = client_settings({"kafka.bootstrap.servers": broker.servers})
+        with pytest.raises(ArgumentError, match=r"begin transactions.* A single broker needs"):
+            KafkaDeliverer(settings, broker.create("t")).check()
+
+
+def test_a_transaction_that_takes_too_long_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Brokers abort it. With more time, what is left is delivered."""
+
+    def slow(*arguments: Any) -> None:
+        hand_over(*arguments)
+        time.sleep(4.0)
+
+    monkeypatch.setattr(delivery, "ATTEMPTS", 1)
+    monkeypatch.setattr(delivery, "hand_over", slow)
+    impatient = "\ntransaction.abort.timed.out.transaction.cleanup.interval.ms=200\n"
+    with running_broker(settings=impatient) as broker:
+        staging = Staging(tmp_path, broker, broker.create("t"), transaction_timeout_ms="1000")
+        commit = staging.commit(0, rows(0))
+        with pytest.raises(DeliveryError, match=r"may take 1 s: .* raise kafka\.transaction\.time"):
+            staging.deliver(commit)
+        assert values(broker, "t") == Counter()
+        patient = Staging(tmp_path, broker, "t", transaction_timeout_ms="60000")
+        patient.deliver(commit)
+        assert values(broker, "t") == once(0)
+        clients.forget("")

@@ -13,16 +13,18 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from skewless.failpoints import DELIVERY, POINTS
 from skewless.state import delivery
 from tests.kafka.broker import Broker
+from tests.kafka.city import City
 from tests.kafka.kill_child import run_all
 from tests.kafka.reading import read_all
 from tests.spark.killed import last_commit, small
-from tests.spark.processes import child, kill_tree, wait_for
+from tests.spark.processes import child, kill_tree, wait_for, wait_until
 from tests.spark.query_kits import JOIN, add_batches, close
 from tests.spark.support import FileStream
 
@@ -34,11 +36,12 @@ pytestmark = [
 ]
 
 SCRIPT = Path(__file__).parent / "kill_child.py"
+CITY_SCRIPT = Path(__file__).parent / "city_child.py"
 RARE = ("compaction.written",)  # not reached in every batch
 NEVER_REACHED = ("publish.begun", "publish.one", "publish.done")
 KILLS = int(
     os.environ.get("SKEWLESS_KAFKA_KILLS")
-    or (50 if os.environ.get("SKEWLESS_EXAMPLES") == "all" else 10)
+    or (50 if os.environ.get("SKEWLESS_EXAMPLES") in ("most", "all") else 10)
 )
 MOMENT_S = 20.0
 
@@ -163,3 +166,42 @@ def test_a_broker_that_is_killed_in_mid_query(story: Story, spark: SparkSession)
         story.broker.start()
         wait_for(story.folder / "done", process)
     story.finish(spark)
+
+
+def wait_for_a_commit(folder: Path, process: psutil.Popen) -> None:
+    before, done = last_commit(folder), folder / "done"
+    wait_until(lambda: last_commit(folder) > before or done.exists(), process, folder / "child.log")
+
+
+def test_kills_at_random_moments_from_kafka_to_kafka(city: City, tmp_path: Path) -> None:
+    """Of the driver, and now and then of the broker: what was read, what was put aside and what was
+    written are each there once."""
+    seed = random.SystemRandom().randrange(1 << 32)
+    print(f"the seed of the moments is {seed}")
+    chance, kills, starts, bad = random.Random(seed), 0, 0, 0
+    config = {"folder": str(tmp_path), "queries": [], "servers": city.broker.servers}
+    done = tmp_path / "done"
+    while True:
+        if kills < KILLS:
+            city.send(120)
+            city.produce("orders", [f"bad {bad + i}" for i in range(7)])
+            bad += 7
+        starts += 1
+        with child(config, CITY_SCRIPT, **small(starts)) as process:
+            wait_for(tmp_path / "started", process)
+            if kills >= KILLS:
+                wait_for(done, process)
+                break
+            if chance.random() < 2 / 3:  # in the midst of batches, however slow the machine is
+                wait_for_a_commit(tmp_path, process)
+            time.sleep(chance.random() * MOMENT_S / 4)
+            if chance.random() < 1 / 3:
+                city.broker.kill()
+                city.broker.start()
+            assert done.exists() or process.poll() is None, (tmp_path / "child.log").read_text()
+            kills += not done.exists()
+            kill_tree(process)
+        print("killed after batch", last_commit(tmp_path))
+    assert city.matches() == city.expected()
+    found = pq.ParquetDataset(tmp_path / "letters").read(["value"]).column("value").to_pylist()
+    assert sorted(found) == sorted(f"bad {i}".encode() for i in range(bad))

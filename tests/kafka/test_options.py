@@ -30,13 +30,23 @@ def test_kafkas_own_names_go_through() -> None:
     assert settings["partitioner"] == "murmur2_random"
     assert "topic" not in settings
     assert topic_of(given) == "orders"
+    assert topic_of({"topic": None}) is None
+
+
+def test_what_sparks_sink_takes_and_ignores_is_ignored() -> None:
+    assert client_settings(SERVERS | {"includeHeaders": "true"}) == client_settings(SERVERS)
 
 
 @pytest.mark.parametrize(
     ("options", "told"),
     [
         ({}, r"`kafka\.bootstrap\.servers` must be the brokers to ask first.*received None"),
-        (SERVERS | {"includeHeaders": True}, "`option` must be topic, skewless.delivery or kafka"),
+        ({"kafka.bootstrap.servers": None}, r"`kafka\.bootstrap\.servers` .*received None"),
+        (SERVERS | {"subscribe": "t"}, "`option` must be topic, skewless.delivery or kafka"),
+        (SERVERS | {"kafka.error_cb": "x"}, r"`kafka\.error_cb` .*callable function"),
+        (SERVERS | {"kafka.retries": 0}, r"`kafka\.retries` .*must be set >= 1.*received '0'"),
+        (SERVERS | {"kafka.linger.ms": "x"}, r"`kafka\.linger\.ms` .*Invalid value"),
+        (SERVERS | {"kafka.delivery.timeout.ms": 200_000}, r"`kafka\.delivery\.timeout\.ms` "),
         (SERVERS | {"kafka.nosuch": 1}, r"`kafka\.nosuch` .*No such configuration property"),
         (SERVERS | {"kafka.security.protocol": "x"}, r"`kafka\.security\.protocol` .*Invalid"),
         (SERVERS | {"kafka.acks": "1"}, r"`kafka\.acks` must be left out"),

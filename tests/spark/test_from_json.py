@@ -344,6 +344,7 @@ def test_only_what_is_asked_for_is_handed_over(spark: SparkSession, tmp_path: Pa
     [
         (lambda f: sk.from_json("x", "value", "a int"), ArgumentError, "`df` must be a DataFrame"),
         (lambda f: sk.from_json(f, "v", "a int"), ColumnError, "a column of df: value, n"),
+        (lambda f: sk.from_json(f, f["value"], "a int"), ArgumentError, "the name of a column"),
         (lambda f: sk.from_json(f, "n", "a int"), ColumnError, "of strings or bytes"),
         (lambda f: sk.from_json(f, "value", "a nosuch"), ArgumentError, "received 'a nosuch'"),
         (lambda f: sk.from_json(f, "value", LongType()), ArgumentError, "a StructType, or text"),

@@ -85,6 +85,19 @@ def test_an_environment_need_not_be_activated(
     assert spark.sparkContext.pythonExec == sys.executable
 
 
+def test_the_drivers_comes_before_another_that_would_do(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it would load may be of another version, and so may be the interpreter itself."""
+    (tmp_path / "bin").mkdir()
+    python_of(tmp_path / "bin" / "python3")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", "python3")
+    monkeypatch.delenv("PYSPARK_PYTHON")
+    joined(a_table(spark)).dataframe()
+    assert spark.sparkContext.pythonExec == sys.executable
+
+
 @pytest.mark.slow
 def test_another_interpreter_with_the_package_will_do(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -58,6 +58,8 @@ def test_a_server_opens_no_relative_path(location: str) -> None:
     with pytest.raises(ArgumentError, match="whose working folder is another") as caught:
         Stores({}.get, elsewhere=True).state_folder(location)
     assert caught.value.argument == "checkpointLocation"
+    with pytest.raises(ArgumentError, match=r"such as file:///data/ckpt"):
+        Stores({}.get, elsewhere=True).state_folder(f"file:{location}")
     assert Stores({}.get, elsewhere=True).locate("path", "/out") == "/out"
     assert Stores({}.get, elsewhere=True).locate("path", "file:/out") == "/out"
 

@@ -101,6 +101,13 @@ def test_a_store_that_is_unknown_is_refused() -> None:
         Folder("s3:///x").list()
 
 
+@pytest.mark.parametrize("location", ["file:ckpt", "file:./ckpt", "dbfs:ckpt"])
+def test_a_uri_of_no_absolute_path_is_refused(location: str) -> None:
+    """It was taken for a folder of the root; Spark refuses it, too."""
+    with pytest.raises(ArgumentError, match=r"such as (file|dbfs):///data/ckpt"):
+        Folder(location).list()
+
+
 def test_written_files_are_listed_sized_and_read(folder: Folder) -> None:
     folder.make("a/deep")
     folder.write("a/deep/one", b"123")

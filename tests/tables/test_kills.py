@@ -32,7 +32,7 @@ from tests.tables.postgres import Postgres, postgres
 
 CHILD = Path(__file__).parent / "table_child.py"
 PATIENCE_S = 1200  # for all that is left
-KILLS = 50 if os.environ.get("SKEWLESS_EXAMPLES") == "all" else 10
+KILLS = 50 if os.environ.get("SKEWLESS_EXAMPLES") in ("most", "all") else 10
 MOMENT_S = 25.0  # the latest moment of a kill, after the queries have begun
 HIT = [point for point in POINTS if not point.startswith("publish.")]  # there are no files to move
 KILLED = {"delta": JOIN, "iceberg table": JOIN_AGGREGATE, "jdbc": JOIN}

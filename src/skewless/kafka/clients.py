@@ -55,17 +55,25 @@ class StuckError(Exception):
     """The client library gave no answer in time."""
 
 
+class RefusedError(Exception):
+    """Kafka did not take a row, and why."""
+
+
 class PartClient:
     """Delivers one part after the other, those of one name. Nobody else of that name can, once this
-    one is ready: Kafka fences them, and ends what they have begun."""
+    one is ready: Kafka fences them, and ends what they have begun. If it is `told` what becomes of
+    every row, it can say why one was not taken; that takes time, and is for once."""
 
-    def __init__(self, settings: dict[str, str], name: str) -> None:
+    def __init__(self, settings: dict[str, str], name: str, *, told: bool = False) -> None:
         library = kafka()
-        self.is_stale = False
+        self.settings, self.is_stale = settings, False
         self._delivered: dict[str, Marker] = {}  # the last one, by topic
-        own = {"transactional.id": name, "error_cb": self._note_error}
+        self._refused, self._is_told = "", told
+        own: dict[str, Any] = {"transactional.id": name, "error_cb": self._note_error}
+        if told:
+            own |= {"on_delivery": self._note_refused}
         self.producer: Any = library.Producer({**settings, **own})
-        self._patience_s = int(settings["transaction.timeout.ms"]) / 1000
+        self._patience_s = int(settings[options.TIMEOUT]) / 1000
         # Its only task is to look after an offset: it reads nothing, and is no member of a group.
         group = {"group.id": name, "enable.auto.commit": "false"}
         self._consumer: Any = library.Consumer(
@@ -77,6 +85,11 @@ class PartClient:
     def _note_error(self, error: object) -> None:
         """A connection was lost: librdkafka would send offsets to where nobody listens any more."""
         self.is_stale = True
+
+    def _note_refused(self, error: Any, row: Any) -> None:
+        if error is not None and not self._refused:
+            where = f"a row for partition {row.partition()} of {row.topic()}"
+            self._refused = f"{where} was not taken ({error.str()})"
 
     def marker(self, topic: str) -> Marker | None:
         """Of the last part that was delivered; it lies beside an offset of that topic. If that was
@@ -95,8 +108,11 @@ class PartClient:
         if self.producer.flush(self._patience_s):
             raise StuckError(f"Kafka did not take all rows within {self._patience_s:g} s")
         place = self._partition(topic, 0, marker.batch_id + 1, str(marker))
+        if self._refused:
+            raise RefusedError(self._refused)
         self._in_time(lambda: self._commit(place))
         self._delivered[topic] = marker
+        self.is_stale |= self._is_told
 
     def _commit(self, place: Any) -> None:
         group = self._consumer.consumer_group_metadata()
@@ -136,15 +152,16 @@ class PartClient:
 _clients: OrderedDict[str, PartClient] = OrderedDict()  # by name; the last one used is the last
 
 
-def client(settings: dict[str, str], name: str) -> PartClient:
-    """The client of a name in this process; to make one takes longer than a small transaction."""
+def client(settings: dict[str, str], name: str, *, told: bool = False) -> PartClient:
+    """The client of a name in this process; to make one takes longer than a small transaction. A
+    worker outlives queries, so that there may be one of before, with brokers of before."""
     found = _clients.pop(name, None)
     if found is not None:
         found.producer.poll(0)  # it hears of errors only when it is asked
-        if found.is_stale:
+        if found.is_stale or found.settings != settings:
             found.close()
             found = None
-    _clients[name] = found = found or PartClient(settings, name)
+    _clients[name] = found = found or PartClient(settings, name, told=told)
     while len(_clients) > CLIENTS_MAX:
         _clients.popitem(last=False)[1].close()
     return found

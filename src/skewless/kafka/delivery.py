@@ -8,13 +8,14 @@ again, by a task that ran twice or by the next driver, is found to be there.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field
 from itertools import chain
 
 from skewless import failpoints
 from skewless.errors import ArgumentError, CheckpointInUseError, DeliveryError
-from skewless.kafka.clients import Marker, StuckError, client, forget, kafka
-from skewless.kafka.options import PREFIX, SERVERS
+from skewless.kafka.clients import Marker, RefusedError, StuckError, client, forget, kafka
+from skewless.kafka.options import PREFIX, SERVERS, TIMEOUT, WITHOUT
 from skewless.kafka.rows import first_topic, hand_over, staged_rows
 from skewless.state.commits import Commit, Staged
 from skewless.state.epochs import newest_epoch
@@ -23,6 +24,7 @@ from skewless.state.identity import IDENTITY, query_id
 
 ATTEMPTS = 5
 ASK_S = 20.0
+NAMES = "skewless-"  # what names of parts begin with
 APPEAR_S = 10.0  # a topic that a broker makes because somebody asked for it
 
 log = logging.getLogger("skewless")
@@ -45,26 +47,27 @@ class PartsTask:
         library = kafka()
         for attempt in range(1, ATTEMPTS + 1):
             self._check_owner()
+            begun_s = time.monotonic()
             try:
-                return self._deliver(name, self.parts[number])
-            except (library.KafkaException, StuckError) as error:
+                return self._deliver(name, self.parts[number], told=attempt > 1)
+            except (library.KafkaException, StuckError, RefusedError) as error:
                 # Whatever it was: what was begun is ended by the next try, or the marker is there.
                 forget(name)
                 self._check_owner()
                 if attempt == ATTEMPTS:
-                    raise self._failed(error) from error
+                    raise self._failed(error, time.monotonic() - begun_s) from error
                 log.info("part %d is delivered once more: %s", number, error)
         raise AssertionError("there is a last attempt")
 
-    def _deliver(self, name: str, files: tuple[Staged, ...]) -> int:
+    def _deliver(self, name: str, files: tuple[Staged, ...], *, told: bool = False) -> int:
         portions = (rows for rows in staged_rows(self.folder, files) if rows.num_rows)
         first = next(portions, None)
         if first is None:
             return 0
-        here, topic = client(self.settings, name), first_topic(first, self.topic)
+        here, topic = client(self.settings, name, told=told), first_topic(first, self.topic)
         marker = here.marker(topic)
         if here.is_stale:
-            here = client(self.settings, name)
+            here = client(self.settings, name, told=told)
             marker = here.marker(topic)
         if self._is_there(marker):
             return 0
@@ -95,11 +98,17 @@ class PartsTask:
                 f"another query has taken over {self.folder.root}: it delivers what is left."
             )
 
-    def _failed(self, error: Exception) -> DeliveryError:
+    def _failed(self, error: Exception, took_s: float) -> DeliveryError:
+        limit_s, hint = int(self.settings[TIMEOUT]) / 1000, ""
+        if took_s >= limit_s:
+            hint = (
+                f" It took {took_s:.0f} s, and a transaction may take {limit_s:g} s: if brokers "
+                f"did answer, raise {PREFIX}{TIMEOUT}."
+            )
         return DeliveryError(
             f"cannot deliver the results of batch {self.marker.batch_id} to "
             f"{self.settings[SERVERS]}: {_reason(error)}. They are committed and wait in "
-            f"{self.folder.root}: start the query again when Kafka takes them."
+            f"{self.folder.root}: start the query again when Kafka takes them.{hint}"
         )
 
 
@@ -110,7 +119,7 @@ def _reason(error: Exception) -> str:
 
 def prefix_of(known_as: str) -> str:
     """What the names of a query's transactional ids and consumer groups begin with."""
-    return f"skewless-{known_as}-"
+    return f"{NAMES}{known_as}-"
 
 
 class KafkaDeliverer:
@@ -126,7 +135,12 @@ class KafkaDeliverer:
         return self._topic or ""
 
     def check(self) -> None:
-        """Whether there is a broker, and the topic: asked before anything is changed."""
+        """Whether there is a broker, the topic, and leave to deliver: asked before anything is
+        changed."""
+        self._check_topic()
+        self._check_transactions()
+
+    def _check_topic(self) -> None:
         library = kafka()
         servers = self._settings[SERVERS]
         asking = library.Producer(self._settings | {"log_level": "0"})
@@ -142,6 +156,27 @@ class KafkaDeliverer:
         ):
             accepted = f"a topic of {servers}: create it, with as many partitions as it should have"
             raise ArgumentError("topic", self._topic, accepted)
+
+    def _check_transactions(self) -> None:
+        """Begin to be someone who delivers: what is in the way of that would show when the first
+        results are committed, and wait. Nobody delivers under this name."""
+        library = kafka()
+        own = {"transactional.id": f"{NAMES}check", "log_level": "0"}
+        try:
+            library.Producer(self._settings | own).init_transactions(ASK_S)
+        except library.KafkaException as error:
+            told, servers = error.args[0], self._settings[SERVERS]
+            if told.code() == library.KafkaError.INVALID_TRANSACTION_TIMEOUT:
+                accepted = f"at most transaction.max.timeout.ms of {servers}"
+                raise ArgumentError(
+                    f"{PREFIX}{TIMEOUT}", self._settings[TIMEOUT], accepted
+                ) from error
+            accepted = (
+                f"brokers that let this user begin transactions, of ids with the prefix {NAMES} "
+                f"({told.str()}). A single broker needs "
+                f"transaction.state.log.replication.factor=1; {WITHOUT}"
+            )
+            raise ArgumentError(f"{PREFIX}{SERVERS}", servers, accepted) from error
 
     def deliver(self, folder: Folder, commit: Commit) -> None:
         assert commit.deliver is not None

@@ -11,6 +11,7 @@ from skewless.errors import ArgumentError
 
 PREFIX = "kafka."
 SERVERS = "bootstrap.servers"
+TIMEOUT = "transaction.timeout.ms"
 DELIVERY = "skewless.delivery"
 EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly-once", "at-least-once")
 INSTALL = 'pip install "skewless[kafka]"'
@@ -53,10 +54,11 @@ OURS = (
     "key.serializer",
     "value.serializer",
 )
+IGNORED = ("topic", "includeheaders")  # the latter says nothing to Spark's sink, either
 SECRET = re.compile(r"password|jaas|secret|\.key$|\.pem$|token")
 
 DEFAULTS = {
-    "transaction.timeout.ms": "120000",
+    TIMEOUT: "120000",
     "linger.ms": "50",  # rows come all at once: it pays to wait for whole batches of them
     "reconnect.backoff.max.ms": "1000",
     "log_level": "2",  # errors are told where they end something, not on every try
@@ -79,7 +81,8 @@ def delivery_of(value: object) -> str:
 
 
 def topic_of(options: Mapping[str, Any]) -> str | None:
-    return next((str(v) for k, v in options.items() if k.lower() == "topic"), None)
+    topic = next((v for k, v in options.items() if k.lower() == "topic"), None)
+    return None if topic is None else str(topic)
 
 
 def client_settings(options: Mapping[str, Any]) -> dict[str, str]:
@@ -87,15 +90,15 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, str]:
     given: dict[str, str] = {}
     for key, value in options.items():
         name = key.lower().removeprefix(PREFIX)
-        if key.lower() == "topic":
+        if key.lower() in IGNORED:
             continue
         if not key.lower().startswith(PREFIX):
             raise ArgumentError("option", key, f"topic, {DELIVERY} or {PREFIX}… for format kafka")
         _refuse(name, value)
-        given[name] = str(value)
+        given[name] = "" if value is None else str(value)
     if not given.get(SERVERS):
         accepted = "the brokers to ask first, such as host:9092,other:9092"
-        raise ArgumentError(f"{PREFIX}{SERVERS}", given.get(SERVERS), accepted)
+        raise ArgumentError(f"{PREFIX}{SERVERS}", given.get(SERVERS) or None, accepted)
     settings = DEFAULTS | given | REQUIRED
     _check(settings, given)
     return settings
@@ -116,14 +119,31 @@ def _refuse(name: str, value: object) -> None:
 
 def _check(settings: Mapping[str, str], given: Mapping[str, str]) -> None:
     """Have librdkafka look at its settings; nothing is connected to yet."""
+    told = _refused(settings)
+    if not told:
+        return
+    # It may call a setting by another name than the one that was given.
+    alone = DEFAULTS | REQUIRED | {SERVERS: given[SERVERS], "log_level": "0"}
+    is_named = (n for n in given if _names(told, n) or _refused(alone | {n: given[n]}) == told)
+    name = next(is_named, None)
+    where = "kafka.…" if name is None else f"{PREFIX}{name}"
+    value = None if name is None or SECRET.search(name) else given[name]
+    raise ArgumentError(where, value, f"a setting of librdkafka ({told})")
+
+
+def _refused(settings: Mapping[str, str]) -> str:
+    """What librdkafka says against some settings; empty if nothing."""
     from skewless.kafka.clients import kafka
 
     library = kafka()
     try:
         library.Producer({**settings, "transactional.id": "skewless"})
     except library.KafkaException as error:
-        told = str(error.args[0].str())
-        name = next((name for name in given if f'"{name}"' in told or f"`{name}`" in told), None)
-        where = "kafka.…" if name is None else f"{PREFIX}{name}"
-        value = None if name is None or SECRET.search(name) else given[name]
-        raise ArgumentError(where, value, f"a setting of librdkafka ({told})") from error
+        return str(error.args[0].str())
+    except (TypeError, ValueError) as error:  # what only programs can set, such as callbacks
+        return str(error)
+    return ""
+
+
+def _names(told: str, name: str) -> bool:
+    return re.search(rf"(?<![\w.]){re.escape(name)}(?![\w.])", told) is not None

@@ -123,6 +123,8 @@ def _letters_path(df: DataFrame, letters: DeadLetters) -> str:
 def _check_column(df: DataFrame, column: str) -> None:
     if not hasattr(df, "isStreaming") or not hasattr(df, "withWatermark"):
         raise ArgumentError("df", type(df).__name__, "a DataFrame")
+    if not isinstance(column, str):  # a Column cannot be looked for
+        raise ArgumentError("column", column, 'the name of a column of df, such as "value"')
     if column not in df.columns:
         raise ColumnError("column", column, f"a column of df: {', '.join(df.columns)}")
     kind = df.schema[column].dataType

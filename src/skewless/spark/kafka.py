@@ -34,6 +34,7 @@ TYPES = {
     "headers": ("array<struct<key:string,value:binary>>",),
     "partition": ("int",),
 }
+TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"  # what Kafka allows as a name
 STAGED_AS = {"compression": "none"}  # it is read once, a moment later
 
 
@@ -63,8 +64,7 @@ class KafkaSink:
             raise ArgumentError("topic", None, "given: an option, or a column of the result")
         left_out = () if self._topic is None else ("topic",)
         names = [name for name in COLUMNS if name in kinds and name not in left_out]
-        columns = [_with_topic() if name == "topic" else F.col(name) for name in names]
-        return result.select(*columns)
+        return result.select(*map(_taken, names))
 
     def target(self, plan: Plan, schema: StructType) -> FileTarget | None:
         return self._staging.target(plan, schema)
@@ -73,10 +73,19 @@ class KafkaSink:
         return self._staging.write(result, batch_id)
 
 
-def _with_topic() -> Any:
-    """A row without a topic must not be committed: it could never be delivered."""
-    missing = F.raise_error("a row without topic: fill the column, or give the option topic")
-    return F.when(F.col("topic").isNull(), missing).otherwise(F.col("topic")).alias("topic")
+def _taken(name: str) -> Any:
+    """A column, checked: a row that Kafka can never take must not be committed."""
+    column = F.col(name)
+    if name == "topic":
+        is_right = column.isNotNull() & column.rlike(TOPIC)
+        told = "a row without topic, or with what no topic is called: fill the column, or give the "
+        told += "option topic"
+    elif name == "headers":
+        is_right = column.isNull() | F.forall(name, lambda one: one.getField("key").isNotNull())
+        told = "a row with a header without key: Kafka has none such"
+    else:
+        return column
+    return F.when(is_right, column).otherwise(F.raise_error(told)).alias(name)
 
 
 class SparkDeliverer(KafkaDeliverer):

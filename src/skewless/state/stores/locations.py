@@ -84,5 +84,8 @@ def check_location(argument: str, location: str) -> None:
         raise ArgumentError(argument, location, "on another store: adl: was shut down in 2024")
     if scheme and scheme not in (*REMOTE, *_SAME, "file", "dbfs"):
         raise ArgumentError(argument, location, ACCEPTED)
+    if scheme in ("file", "dbfs") and not location.partition(":")[2].startswith("/"):
+        accepted = f"a path, or a URI with an absolute one, such as {scheme}:///data/ckpt"
+        raise ArgumentError(argument, location, accepted)
     if scheme in (S3, *_SAME, GCS, *AZURE) and not split(location)[1]:
         raise ArgumentError(argument, location, "a URI with a bucket: scheme://bucket/folder")
