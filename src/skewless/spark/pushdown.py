@@ -137,8 +137,8 @@ def _read(shaped: DataFrame, rows: DataFrame) -> Needs:
     everything = tuple(range(len(rows.columns)))
     if depends_on_now(shaped):
         # The optimizer leaves out what is not needed now, but may be needed one day.
-        left = ("what depends on the time of day is asked anew in every batch",)
-        return Needs(everything, left=left)
+        why = "what depends on the time of day is asked anew in every batch"
+        return Needs(everything, left=(why,))
     plan = shaped._jdf.queryExecution().optimizedPlan()
     chain = chain_of(plan)
     if chain is None or not is_leaf_of(chain[-1], rows):
