@@ -270,6 +270,13 @@ def test_what_cannot_be_translated_is_refused(
     assert "`where` behind an inner join runs it in Spark" in str(refused.value)
 
 
+def test_years_that_python_does_not_have(spark: SparkSession) -> None:
+    """Conditions go to every task, with their constants."""
+    days = ", ".join(f"date'+{year}-01-01'" for year in range(12_345, 12_350))
+    found = translated(spark, SCHEMA, f"d in ({days}) or at < timestamp'+12345-01-01'")
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
 def test_functions_that_are_written_in_sql_are_refused(spark: SparkSession) -> None:
     """Spark makes a plan of several steps of them."""
     session = spark.newSession()

@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
+from pyspark.sql import Column
+
 from skewless import expressions
 from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import FAR_US, SIDES, SideSpec
@@ -193,7 +195,8 @@ def _pair_condition(
     except Untranslatable as error:
         raise ArgumentError("condition", condition, str(error)) from error
     except ArgumentError:
-        pairs = _condition_of_inputs(condition, inputs, named)
+        written = isinstance(condition, str | Column)
+        pairs = _condition_of_inputs(condition, inputs, named) if written else None
         if pairs is None:
             raise
         return pairs
