@@ -83,6 +83,26 @@ def test_exact_are_single_keys_of_64_bits(condition: Condition) -> None:
     assert not keys.is_exact(SideSpec(side.schema, side.keys, (band,), None, 0))
 
 
+FAR = {  # what Python's calendar does not have
+    pa.date32(): (4_000_000, "12921-08-18"),
+    pa.timestamp("us", "UTC"): (253_402_318_799_000_000, "10000-01-01 04:59:59.000000Z"),
+    pa.timestamp("us"): (-65_000_000_000_000_000, "-0090-03-27 04:26:40.000000"),
+}
+
+
+@pytest.mark.parametrize("kind", FAR, ids=str)
+def test_years_that_python_does_not_have_are_told(kind: pa.DataType) -> None:
+    number, written = FAR[kind]
+    whole = pa.int32() if pa.types.is_date(kind) else pa.int64()
+    column = pa.array([0, number], whole).cast(kind)
+    side = side_of([kind], [kind])
+    assert keys.describe([column], side, 1) == written
+    near = replace(side, keys=(), bands=(BandColumn(0, kind, 1),))
+    assert keys.describe([column], near, 1) == f"near {written}"
+    inside = pa.StructArray.from_arrays([column], ["a"])
+    assert written in keys.describe([inside], side_of([inside.type], [inside.type]), 1)
+
+
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])
 def test_nan_rows(kind: pa.DataType) -> None:
     column = pa.array([0.0, math.nan, math.inf], kind)

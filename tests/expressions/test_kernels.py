@@ -135,6 +135,28 @@ def test_zones_are_as_in_python(clock: datetime) -> None:
     assert local.tolist() == [micros(shown.replace(tzinfo=None))]
 
 
+DAY = 24 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("began", "to", "ends"),
+    [
+        # Half past one is there twice on the first of November.
+        (AUTUMN + DAY + HOUR // 2, -DAY, AUTUMN + HOUR // 2),
+        (AUTUMN - DAY - HOUR // 2, DAY, AUTUMN - HOUR // 2),
+        (AUTUMN + DAY // 2, -7 * HOUR, AUTUMN + 5 * HOUR),
+        # Half past two is not there on the eighth of March.
+        (SPRING - DAY + HOUR // 2, DAY, SPRING + HOUR // 2),
+        (SPRING + DAY - HOUR // 2, -DAY, SPRING + HOUR // 2),
+    ],
+)
+def test_clocks_keep_their_distance_to_utc_where_they_can(began: int, to: int, ends: int) -> None:
+    moments = np.array([began])
+    moved = NEW_YORK.moved(moments, NEW_YORK.local(moments) + to)
+    assert moved.tolist() == [ends]
+    assert Zone((), (HOUR,)).moved(moments, moments + HOUR + to).tolist() == [began + to]
+
+
 def test_rules_of_a_zone_go_on_forever() -> None:
     yearly = Zone((SPRING, AUTUMN), (-5 * HOUR, -4 * HOUR, -5 * HOUR), AUTUMN + HOUR)
     for cycles in (0, 1, 50):

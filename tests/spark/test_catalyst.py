@@ -84,6 +84,29 @@ def test_cases_are_as_in_generated_code(oracle: Oracle) -> None:
         assert differences(oracle, CASES)[1] == []
 
 
+TWICE = {  # half past one, midnight, a quarter to two, in UTC
+    "America/New_York": (1_604_208_600, 1_604_212_200),
+    "America/Havana": (1_730_606_400, 1_730_610_000),
+    "Australia/Lord_Howe": (1_712_414_700, 1_712_416_500),
+}
+MOVES = [
+    *(f"at {sign} interval {n}" for sign in "+-" for n in ("1 day", "1 month", "3 days 2 hours")),
+    *(f"date_trunc('{unit}', at)" for unit in ("minute", "hour", "day", "dd", "week", "month")),
+]
+
+
+@pytest.mark.parametrize("zone", TWICE)
+def test_times_that_are_there_twice(spark: SparkSession, zone: str) -> None:
+    """Clocks that come upon them keep the distance to UTC that they had."""
+    near = [seconds + n * 1800 for seconds in TWICE[zone] for n in range(-4, 40)]
+    apart = [0, 86_400, -86_400, 30 * 86_400, -30 * 86_400, 31 * 86_400]
+    moments = [(seconds + by) * 1_000_000 for seconds in near for by in apart]
+    times = pa.array(moments, pa.int64()).cast(pa.timestamp("us", "UTC"))
+    table = pa.table({"id": pa.array(range(len(times)), pa.int32()), "at": times})
+    with settings(spark, PLAIN | {"spark.sql.session.timeZone": zone}):
+        assert differences(Oracle(spark, table), MOVES) == (len(MOVES), [])
+
+
 @pytest.mark.quick(1)
 def test_some_random_expressions_are_as_in_spark(oracle: Oracle) -> None:
     random = Random(14)
@@ -245,6 +268,21 @@ def test_what_cannot_be_translated_is_refused(
         translated(spark, SCHEMA, condition)
     assert reason in refused.value.reason
     assert "`where` behind an inner join runs it in Spark" in str(refused.value)
+
+
+def test_years_that_python_does_not_have(spark: SparkSession) -> None:
+    """Conditions go to every task, with their constants."""
+    days = ", ".join(f"date'+{year}-01-01'" for year in range(12_345, 12_350))
+    found = translated(spark, SCHEMA, f"d in ({days}) or at < timestamp'+12345-01-01'")
+    assert pickle.loads(pickle.dumps(found)) == found
+
+
+def test_functions_that_are_written_in_sql_are_refused(spark: SparkSession) -> None:
+    """Spark makes a plan of several steps of them."""
+    session = spark.newSession()
+    session.sql("CREATE TEMPORARY FUNCTION doubled(x INT) RETURNS INT RETURN x * 2")
+    with pytest.raises(Untranslatable, match="in one step"):
+        translated(session, SCHEMA, "doubled(n) > 2")
 
 
 @pytest.mark.parametrize(

@@ -199,6 +199,31 @@ def test_passengers_that_only_spark_makes(
     assert all(str(row["load"]) == wanted[row["a"]] for row in found)
 
 
+LOADS = ["named_struct('n', 1, 'm', array(a))", "array(named_struct('n', 1))", "map('a', a)"]
+
+
+@pytest.mark.parametrize("load", LOADS)
+def test_few_rows_with_columns_that_hold_others(
+    spark: SparkSession, tmp_path: Path, load: str
+) -> None:
+    """They are handed to PySpark at once: none at all, and nulls in place of structs whose fields
+    cannot be null."""
+    left, right = (stream.read_static(spark) for stream in keyed_pair(tmp_path, 1, 20, 9))
+    left, right = left.withColumn("p", F.expr(load)), right.withColumn("q", F.expr("array(b)"))
+    assert keyed_join(left, right.where("k < 0")).toDF().collect() == []
+    shown = ["a", "b", "to_json(struct(p, q)) as load"]
+    found = keyed_join(left, right.where("k > 2"), how="full").toDF().selectExpr(*shown)
+    near = F.expr(f"l.k = r.k AND r.k > 2 AND {bound_of_spark(4)}")
+    expected = left.alias("l").join(right.where("k > 2").alias("r"), near, "full")
+    rows = multiset(expected.selectExpr(*shown).collect())
+    assert any(None in row for row in rows)
+    assert_same(multiset(found.collect()), rows)
+
+
+def bound_of_spark(seconds: int) -> str:
+    return f"abs(unix_micros(at) - unix_micros(seen)) <= {seconds * 1_000_000}"
+
+
 @pytest.mark.parametrize(
     ("expression", "kind"),
     [("make_ym_interval(1, k)", "interval year to month"), ("make_interval(1, k)", "interval")],

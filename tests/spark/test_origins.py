@@ -73,6 +73,37 @@ def test_a_condition(frames: tuple[DataFrame, DataFrame], how: Any) -> None:
     assert_same(multiset(rows), multiset(expected.select(*shown).collect()))
 
 
+WRITTEN: dict[str, Callable[[DataFrame, DataFrame], Any]] = {
+    "SQL over aliases": lambda p, q: "l.x < r.x AND abs(a - r.b) < 20 AND r.k > 0",
+    "Columns of aliases": lambda p, q: (F.col("l.x") < F.col("r.x")) & (F.col("r.k") > 0),
+    "a key of the right side": lambda p, q: (q["k"] > 1) & (p["x"] < q["x"]),
+}
+
+
+@pytest.mark.parametrize("how", ["inner", "full"])
+@pytest.mark.parametrize("write", WRITTEN.values(), ids=WRITTEN.keys())
+def test_a_condition_as_sparks_join_takes_it(
+    frames: tuple[DataFrame, DataFrame], how: Any, write: Any
+) -> None:
+    left, right = frames[0].alias("l"), frames[1].alias("r")
+    condition = write(left, right)
+    mine = sk.join(left, right, "k", how=how, condition=condition, **GIVEN).select("a", "b")
+    both = F.expr(condition) if isinstance(condition, str) else condition
+    expected = left.join(right, (left["k"] == right["k"]) & F.expr(BOUND) & both, how)
+    found = multiset(mine.dataframe().collect())
+    assert any(None not in row for row in found)
+    assert_same(found, multiset(expected.select("a", "b").collect()))
+
+
+def test_a_condition_on_one_frame_twice(frames: tuple[DataFrame, DataFrame]) -> None:
+    """Aliases tell which is meant."""
+    first, second = frames[0].alias("first"), frames[0].alias("second")
+    given: dict[str, Any] = {"time": "at", "within": "4 seconds", "how": "left"}
+    mine = sk.join(first, second, "k", condition="first.a < second.a", **given)
+    expected = sk.join(first, second, "k", condition="a < a_right", **given)
+    assert_same(multiset(mine.dataframe().collect()), multiset(expected.dataframe().collect()))
+
+
 def test_conditions_are_told_apart(frames: tuple[DataFrame, DataFrame]) -> None:
     """Checkpoints know them by their text, and Spark writes "x < x" for both."""
     left, right = frames

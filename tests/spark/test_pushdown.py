@@ -218,6 +218,7 @@ def test_conditions_that_are_refused(spark: SparkSession, streams: list[FileStre
     frames = frames_of(spark, streams)
     for condition, why in (
         ("a_x < rand()", "not deterministic"),
+        (True, "Column or str"),
         ("a_nothing < 3", "a_nothing"),
         ("a_x + b_x", "BOOLEAN"),
         ("a_t < current_timestamp()", "when it is evaluated"),

@@ -27,6 +27,7 @@ from tests.spark.support import (
     multiset,
     read_parquet,
     run,
+    settings_of,
 )
 
 DELAY = "10 seconds"
@@ -343,6 +344,18 @@ def test_a_side_without_a_watermark_is_never_late_for_spark(
     assert one_by_one(spark, tmp_path / "a", batches, near, **more) == ({0, 1}, {0})
     more["late"] = (None, "80 seconds")
     assert one_by_one(spark, tmp_path / "b", batches, near, **more) == ({0, 1}, {0, 1})
+
+
+@pytest.mark.slow
+def test_a_day_has_24_hours(spark: SparkSession, tmp_path: Path) -> None:
+    """For Spark it ends at the same time by the clock, and clocks are put forward on March 31."""
+    hour, noon = 3600, 29.5 * 24 * 3600
+    batch = [(1, noon), (2, noon)], [(1, noon + 22.5 * hour), (2, noon + 23.5 * hour)]
+    near = "seen BETWEEN at AND at + INTERVAL 1 DAY"
+    for zone, own in (("Europe/Berlin", {1}), ("UTC", {1, 2})):
+        with settings_of(spark, {"spark.sql.session.timeZone": zone}):
+            found = one_by_one(spark, tmp_path / zone, [batch], near, within=("0 seconds", "1 day"))
+        assert found == (own, {1, 2})
 
 
 @pytest.mark.slow

@@ -121,7 +121,7 @@ def describe(columns: list[pa.Array], side: SideSpec, row: int) -> str:
     """The key of a row as people would write it; where keys are hidden, a hash of that."""
     # In the type both sides share, so that one key is written one way.
     parts = [_written(converted(columns[k.index].slice(row, 1), k.type)[0]) for k in side.keys]
-    parts += [f"near {columns[b.index][row].as_py()}" for b in side.bands]
+    parts += [f"near {_written(columns[b.index][row])}" for b in side.bands]
     salt = HIDDEN_BY.get()
     return ", ".join(parts) if salt is None else hidden(", ".join(parts), salt)
 
@@ -136,7 +136,12 @@ def hidden(text: str, salt: bytes) -> str:
 
 
 def _written(value: pa.Scalar) -> str:
-    return str(value.as_py()) if value.is_valid else "null"
+    if not value.is_valid:
+        return "null"
+    try:
+        return str(value.as_py())
+    except OverflowError:  # Python's years are those from 1 to 9999
+        return " ".join(pa.array([value]).to_string()[1:-1].split())
 
 
 def hash_of_value(value: object, side: SideSpec) -> int:

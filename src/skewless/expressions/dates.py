@@ -86,11 +86,12 @@ def add_months(value: Datum, months: Datum) -> Datum:
 
 
 def add_months_to_timestamp(value: Datum, months: Datum, zone: Zone) -> Datum:
-    local = zone.local(values_of(value))
+    us = values_of(value)
+    local = zone.local(us)
     days = _months_later(local // DAY, values_of(months).astype(np.int64))
     if any_valid(np.abs(days) > (1 << 63) // DAY - 2, (value, months)):
         raise Fails("overflow")
-    return array_of(zone.utc(days * DAY + local % DAY), value.type, (value, months))
+    return array_of(zone.moved(us, days * DAY + local % DAY), value.type, (value, months))
 
 
 def _months_later(days: Any, more: Any) -> Any:
@@ -167,7 +168,7 @@ def moved(value: Datum, us: int, zone: Zone) -> Datum:
     days, rest = int(abs(us) // DAY), int(abs(us) % DAY)
     sign = 1 if us >= 0 else -1
     if days and not zone.is_fixed:
-        x = zone.utc(zone.local(x) + sign * days * DAY) + sign * rest
+        x = zone.moved(x, zone.local(x) + sign * days * DAY) + sign * rest
     else:
         x = x + us
     return array_of(x, value.type, (value,))
@@ -189,22 +190,28 @@ def with_zone(value: Datum, zone: Zone) -> Datum:
     return array_of(zone.utc(values_of(value)), pa.timestamp("us", "UTC"), (value,))
 
 
+MINUTE = 60 * SECOND
 UNITS = {
     "MICROSECOND": 1,
     "MILLISECOND": 1000,
     "SECOND": SECOND,
-    "MINUTE": 60 * SECOND,
-    "HOUR": 3600 * SECOND,
+    "MINUTE": MINUTE,
+    "HOUR": 60 * MINUTE,
+    "DAY": DAY,
 }
 
 
 def truncated(value: Datum, unit: str, zone: Zone) -> Datum:
-    local = zone.local(values_of(value))
-    if unit in UNITS:
-        width = UNITS[unit]
-        return array_of(values_of(value) - local % width, value.type, (value,))
-    days = local // DAY
-    return array_of(zone.utc(_truncated_days(days, unit) * DAY), value.type, (value,))
+    us = values_of(value)
+    local = zone.local(us)
+    width = UNITS.get(unit)
+    if width is None:
+        made = zone.utc(_truncated_days(local // DAY, unit) * DAY)
+    elif width < MINUTE:  # distances to UTC are whole seconds
+        made = us - local % width
+    else:
+        made = zone.moved(us, local - local % width)
+    return array_of(made, value.type, (value,))
 
 
 def truncated_date(value: Datum, unit: str) -> Datum:
@@ -221,8 +228,6 @@ def truncated_date(value: Datum, unit: str) -> Datum:
 
 
 def _truncated_days(days: Any, unit: str) -> Any:
-    if unit == "DAY":
-        return days
     if unit == "WEEK":
         return days - (days + 3) % 7
     months = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}[unit]

@@ -120,6 +120,14 @@ class Constant(Expression):
     def evaluate(self, rows: Rows) -> Datum:
         return self.value
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Arrow pickles a scalar as a value of Python's, which has no year 10000.
+        return _only_value, (pa.array([self.value], self.type),)
+
+
+def _only_value(array: pa.Array) -> Constant:
+    return Constant(array.type, array[0])
+
 
 def constant(value: Any, type: pa.DataType) -> Constant:
     return Constant(type, pa.scalar(value, type))

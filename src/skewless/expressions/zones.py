@@ -57,5 +57,13 @@ class Zone:
         at = np.searchsorted(self._local_changes, self._folded(local), "right")
         return local - self._distances[at]
 
+    def moved(self, us: Any, local: Any) -> Any:
+        """The moments at which clocks on the wall show something else than at others. Of a time
+        that exists twice it is the one with the distance to UTC that clocks have left."""
+        if self.is_fixed:
+            return local - self.distances[0]
+        kept = local - (self.local(us) - us)
+        return np.where(self.local(kept) == local, kept, self.utc(local))
+
 
 UTC = Zone()

@@ -215,15 +215,22 @@ class SparkExecutor(Executor[DataFrame]):
         if task.is_tiny and not NEVER_HERE:
             numbers = range(task.step.instances)
             here = done_here(lambda: [batch for n in numbers for batch in task.rows_of(n)])
-            if here is not None:
-                return self._frame(here, node)
+            frame = None if here is None else self._frame(here, node)
+            if frame is not None:
+                return frame
         instances = self._numbers(task.step.instances)
         return instances.mapInArrow(rows_function(task), self.schemas[node.name])
 
-    def _frame(self, rows: Sequence[pa.RecordBatch], node: Node) -> DataFrame:
-        """Few rows, handed to Spark at once."""
+    def _frame(self, rows: Sequence[pa.RecordBatch], node: Node) -> DataFrame | None:
+        """Few rows, handed to Spark at once; None if PySpark does not take them, such as a null in
+        place of a struct whose fields cannot be null."""
+        if not rows:
+            return self.no_rows(node)  # it fails at structs of no rows at all
         table = pa.Table.from_batches(rows, node.operator.output_schema())
-        return self.session.createDataFrame(table, self.schemas[node.name])
+        try:
+            return self.session.createDataFrame(table, self.schemas[node.name])
+        except ValueError:
+            return None
 
     def no_rows(self, node: Node) -> DataFrame:
         return empty_frame(self.session, self.schemas[node.name])

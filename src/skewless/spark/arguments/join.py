@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, Self
 
+from pyspark.sql import Column
+
 from skewless import expressions
 from skewless.arrays.keys import hash_of_value
 from skewless.arrays.types import FAR_US, SIDES, SideSpec
@@ -38,8 +40,7 @@ from skewless.spark.arguments.times import (
     parse_lates,
     parse_times,
 )
-from skewless.spark.catalyst import Untranslatable, translated
-from skewless.spark.origins import ids_of_inputs
+from skewless.spark.catalyst import Untranslatable, translated, translated_on
 from skewless.spark.result import RowsResult, sizes
 from skewless.strategies import choose_strategy
 
@@ -126,10 +127,11 @@ def join(
         for left rows, a lower one for right rows.
     condition
         What else must hold for two rows to match, as SQL or a Column over the names that columns
-        have in the result of an inner join: ``"abs(price - price_right) < 0.05"``; or over those of
-        the inputs, ``left["price"] < right["price"]``. It is evaluated before rows leave Python,
-        and means what it means in Spark; what cannot be taken over to the letter is refused. In
-        outer, semi and anti joins it decides about who has a partner.
+        have in the result of an inner join: ``"abs(price - price_right) < 0.05"``; or, as Spark's
+        own join takes it, over those of the inputs, ``left["price"] < right["price"]``, and with
+        aliases ``"o.price < t.price"``. It is evaluated before rows leave Python, and means what it
+        means in Spark; what cannot be taken over to the letter is refused. In outer, semi and anti
+        joins it decides about who has a partner.
     where
         A filter over the result's columns, in SQL or a Column.
     strategy
@@ -186,15 +188,39 @@ def _pair_condition(
 ) -> PairCondition:
     """A condition over the columns that an inner join has."""
     named = _named(inputs, on, suffixes, INNER)
-    sources = [this.source for this in inputs]
-    schema = struct_of(inputs, named)
+    session = inputs[0].source.sparkSession
     try:
-        found = translated(
-            sources[0].sparkSession, schema, condition, lambda: ids_of_inputs(sources, named)
-        )
+        found = translated(session, struct_of(inputs, named), condition)
+        return PairCondition(found, tuple((SIDES[c.input], c.index) for c in named))
     except Untranslatable as error:
         raise ArgumentError("condition", condition, str(error)) from error
-    return PairCondition(found, tuple((SIDES[c.input], c.index) for c in named))
+    except ArgumentError:
+        written = isinstance(condition, str | Column)
+        pairs = _condition_of_inputs(condition, inputs, named) if written else None
+        if pairs is None:
+            raise
+        return pairs
+
+
+def _condition_of_inputs(
+    condition: Condition, inputs: Sequence[columns.Input], named: Sequence[Named]
+) -> PairCondition | None:
+    """A condition as Spark's own join takes it, ``left["a"] < right["a"]`` or, over aliases of the
+    inputs, ``l.a < r.a``; None if it is none."""
+    shown = {(c.input, c.index): c.name for c in named}
+    names = {
+        (x, i): shown.get((x, i), f"{this.argument} {field.name}")
+        for x, this in enumerate(inputs)
+        for i, field in enumerate(this.fields)
+    }
+    left, right = (this.frame for this in inputs)
+    try:
+        found = translated_on(left, right, condition, [*names.values()])
+    except Untranslatable as error:
+        raise ArgumentError("condition", condition, str(error)) from error
+    except ArgumentError:
+        return None
+    return PairCondition(found, tuple((SIDES[x], i) for x, i in names))
 
 
 def _parse_how(how: object, bounds: tuple[int, int], *, is_stream: bool) -> JoinType:

@@ -200,8 +200,8 @@ def in_(t: Translator, node: Node) -> Expression:
     constants = [item.value for item in items if isinstance(item, Constant)]
     if len(constants) < max(MANY, len(items)) or pa.types.is_floating(value.type):
         return In(BOOL, value, tuple(items))
-    known = [item.as_py() for item in constants if item.is_valid]
-    array = pa.array(known, value.type)
+    known = [item for item in constants if item.is_valid]
+    array = pa.array(known, value.type)  # not Python's values: it has no year 10000
     return InSet(BOOL, value, array, len(known) < len(constants))
 
 
@@ -484,8 +484,8 @@ TRUNCATIONS = {
     "QUARTER": ("QUARTER",),
     "MONTH": ("MONTH", "MON", "MM"),
     "WEEK": ("WEEK",),
-    "DAY": ("DAY", "DD"),
     **{unit: (unit,) for unit in dates.UNITS},
+    "DAY": ("DAY", "DD"),
 }
 UNIT_OF = {written: unit for unit, names in TRUNCATIONS.items() for written in names}
 DATE_UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK"}

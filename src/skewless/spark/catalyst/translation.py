@@ -11,9 +11,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column as SparkColumn
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.types import CharType, DataType, StringType, StructField, StructType, VarcharType
 
 from skewless.errors import ArgumentError
@@ -21,8 +23,8 @@ from skewless.expressions import Condition, Expression
 from skewless.expressions.tree import Column, Constant, constant, folded
 from skewless.expressions.zones import UTC, Zone
 from skewless.spark.interpreter import is_remote
-from skewless.spark.origins import BY_NAME, Ids, identified, is_missing
-from skewless.spark.plans import arrow_schema, empty_frame, reason
+from skewless.spark.origins import BY_NAME, is_missing
+from skewless.spark.plans import arrow_schema, class_of, empty_frame, id_of, items, reason
 
 from .nodes import Node
 from .zones import zone_of
@@ -155,31 +157,37 @@ def refuse_collation(kind: DataType, name: str) -> None:
 
 
 def translated(
-    session: SparkSession,
-    schema: StructType,
-    condition: str | SparkColumn,
-    ids: Callable[[], Ids] = dict,
+    session: SparkSession, schema: StructType, condition: str | SparkColumn
 ) -> Condition:
-    """A condition over columns that are numbered as in the schema. It may also name them by those
-    `ids`, which are asked for if it seems to.
+    """A condition over columns that are numbered as in the schema.
 
     Raises ArgumentError if Spark does not accept it, Untranslatable if only Spark can evaluate it.
     """
     if is_remote(session):
         raise Untranslatable("Spark Connect does not show the tree of a condition")
     rows = empty_frame(session, schema)
-    try:
-        root = analysed(rows, condition)
-    except ArgumentError as error:
-        if not is_missing(error.__cause__):
-            raise
-        rows = identified(rows, ids())
-        root = analysed(rows, condition)
-        found = Translator.of(rows).translate(root)
-        # Spark writes the names of the inputs, which may be the same: checkpoints go by this text.
-        names = (schema.names[number] for number in _numbers(found))
-        return Condition(f"{root.jvm.sql()} of {', '.join(names)}", found)
+    root = analysed(rows, condition)
     return Condition(str(root.jvm.sql()), Translator.of(rows).translate(root))
+
+
+def translated_on(
+    left: DataFrame, right: DataFrame, condition: str | SparkColumn, names: Sequence[str]
+) -> Condition:
+    """The same of a condition as Spark's own join takes it, over the columns of two inputs, which
+    are numbered one input after the other. `names` tell them apart where Spark writes the same."""
+    try:
+        on = F.expr(condition) if isinstance(condition, str) else condition
+        plan: Any = left.join(right, on)._jdf.queryExecution().analyzed()
+    except (PySparkException, Py4JError, TypeError) as error:
+        raise ArgumentError("condition", str(condition), reason(error)) from error
+    root = condition_of(plan, "Join")
+    sides = ((left, plan.left()), (right, plan.right()))
+    fields = [field for frame, _ in sides for field in frame.schema.fields]
+    ids = [id_of(c) for frame, of in sides for c in items(of.output())[: len(frame.columns)]]
+    found = Translator(left.sparkSession, fields, ids).translate(root)
+    # Spark writes the names of the inputs, which may be the same: checkpoints go by this text.
+    written = ", ".join(names[number] for number in _numbers(found))
+    return Condition(f"{root.jvm.sql()} of {written}", found)
 
 
 def _numbers(expression: Expression) -> Iterator[int]:
@@ -197,7 +205,15 @@ def analysed(rows: DataFrame, condition: str | SparkColumn) -> Node:
         why = BY_NAME if is_missing(error) else reason(error)
         accepted = f"a condition over the columns {', '.join(rows.columns)} ({why})"
         raise ArgumentError("condition", str(condition), accepted) from error
-    return Node.of(kept._jdf.queryExecution().analyzed().condition())
+    return condition_of(kept._jdf.queryExecution().analyzed(), "Filter")
+
+
+def condition_of(plan: Any, kind: str) -> Node:
+    """That of a filter or a join."""
+    if class_of(plan) != kind:  # of a function that is defined in SQL Spark makes several steps
+        raise Untranslatable("Spark does not evaluate it in one step")
+    condition = plan.condition()
+    return Node.of(condition if kind == "Filter" else condition.get())
 
 
 def ids_of(rows: DataFrame) -> list[int]:
