@@ -29,8 +29,9 @@ GAIN = 0.15  # what has to be gained, of the cost of comparing everything
 class AutoSimilarity(OnTheFly):
     """Worksets where they pay, else everything is compared, task by task. A sample of the new rows
     tells: a row costs its distances from all centers, once to be stored and once to look, a look
-    into each workset in reach, and a comparison with each of their members. Worksets that are
-    there are judged as they are; if there are none, some are made of the sample.
+    into each workset in reach, and a comparison with each of their members that is near enough in
+    time. Worksets that are there are judged as they are; if there are none, some are made of the
+    sample.
 
     Rows that are put into no workset are looked for by all, so that any task may choose at any
     time, whatever others do.
@@ -45,18 +46,29 @@ class AutoSimilarity(OnTheFly):
         return max(1, math.isqrt(rows) // 2)
 
     def assign(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int = 0,
+        partners: float | None = None,
     ) -> Assignment:
-        if self._pays(spec, points, known, stored):
+        if self._pays(spec, points, known, stored, partners):
             return super().assign(spec, points, known, stored)
         return unbounded(points)
 
     def _pays(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int,
+        partners: float | None = None,
     ) -> bool:
-        """Whether worksets cost less than to compare new rows with everything."""
+        """Whether worksets cost less than to compare new rows with all that are near in time."""
+        if partners is None:
+            partners = (stored + len(points)) / len(spec.sides)
         most = self.limit(stored + len(points), width(points))
-        partners = (stored + len(points)) / len(spec.sides)
         if most == 1 or len(points) * partners * spec.metric.price < FEW_PAIRS:
             return False
         sample = take(points, np.arange(0, len(points), -(-len(points) // SAMPLED)))

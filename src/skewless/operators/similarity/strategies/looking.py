@@ -48,10 +48,16 @@ class LookingStrategy(SimilarityStrategy):
 
     @abstractmethod
     def assign(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int = 0,
+        partners: float | None = None,
     ) -> Assignment:
         """Give new rows their worksets, those `known` that are open or new ones. `stored` is how
-        many rows there are already. Tasks do this on their own, side by side."""
+        many rows there are already, `partners` how many a new row meets where everything is
+        compared; None: all of the other side. Tasks do this on their own, side by side."""
 
     def probe(self, spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Ints]:
         """Which worksets rows have to look into: (row, number of the workset)."""
@@ -85,7 +91,12 @@ class OnTheFly(LookingStrategy):
         """The most worksets with so many rows in the state, of so many elements each."""
 
     def assign(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int = 0,
+        partners: float | None = None,
     ) -> Assignment:
         known = None if known is None else known.open_ones()
         return form(spec, points, known, self.limit(stored + len(points), width(points)))
