@@ -63,7 +63,7 @@ FULL = Sizes(
     sweep={CYCLE: swept(CYCLES), CHAIN: swept(CHAINS)},
     swept=(TREE, TRIJOIN),  # "auto" needs some batches to settle: see over time
     packets=Packets(hosts=10_000),
-    instances=(12, 60, 180),
+    instances=(12, 30, 60, 120, 180),
     windows=(0.25, 0.5, 1.0, 2.0),
     batch_rows=(1500, 6000, 12_000),
     finer=(0, 1),
