@@ -18,11 +18,12 @@ if TYPE_CHECKING:
 
 LONG_FROM = 16  # elements
 ROWS_PER_LARGE_WORKSET = 16_384
-SAMPLED = 256  # rows that tell what worksets rule out
-TRIED = 16  # worksets
+SAMPLED = 1024  # rows that tell what worksets rule out
+TRIED = 64  # worksets, if the sample has so many
+MEMBERS = 16  # of a workset that is tried, on the average: fewer do not show how wide it is
 LOOK = 200.0  # what a look into a workset costs, in compared pairs
 FEW_PAIRS = 1 << 23  # some milliseconds: whatever is ruled out of them, worksets cost as much
-GAIN = 0.15  # what has to be gained, of the cost of comparing everything
+GAIN = 0.3  # what has to be gained, of the cost of comparing everything: tasks may disagree
 
 
 @dataclass(frozen=True)
@@ -73,18 +74,37 @@ class AutoSimilarity(OnTheFly):
             return False
         sample = take(points, np.arange(0, len(points), -(-len(points) // SAMPLED)))
         open_ones = None if known is None else known.open_ones()
-        share, looks = self._met(spec, sample, open_ones)
+        share, looks = self._met(spec, sample, open_ones, most or TRIED)
         centers = 2 * (most or 0)
         spent = share * partners + centers + looks * LOOK / spec.metric.price
         return spent < (1 - GAIN) * partners
 
     def _met(
-        self, spec: SimilaritySpec, sample: Points, known: Worksets | None
+        self, spec: SimilaritySpec, sample: Points, known: Worksets | None, most: int
     ) -> tuple[float, float]:
-        """What share of all rows a new row meets, and how many worksets it looks into."""
-        most = TRIED if known is None else max(TRIED, len(known))
-        ids, distances, worksets = form(spec, sample, known, most)
-        worksets = worksets.with_members(ids, np.zeros(len(ids), np.int64), distances)
-        members = np.bincount(np.searchsorted(worksets.ids, ids), minlength=len(worksets))
-        _, numbers = in_reach(spec, sample, worksets)
-        return float(members[numbers].sum()) / len(sample) ** 2, len(numbers) / len(sample)
+        """What share of all rows a new row meets, and how many worksets it looks into. Of worksets
+        that are still to be made a few are tried, and some more: what looks have grown by says how
+        many there will be where more worksets are made than a sample can have."""
+        tried = max(1, min(most, TRIED, len(sample) // MEMBERS))
+        if known is not None:
+            share, looks, _ = _tried(spec, sample, known, min(len(known) + tried, most))
+            return share, looks
+        _, fewer_looks, fewer = _tried(spec, sample, None, max(1, tried // 4))
+        share, looks, made = _tried(spec, sample, None, tried)
+        if fewer < made == tried:
+            growth = math.log(looks / fewer_looks) / math.log(made / fewer)
+            looks *= (most / made) ** min(max(growth, 0.0), 1.0)
+        return share, looks
+
+
+def _tried(
+    spec: SimilaritySpec, sample: Points, known: Worksets | None, most: int
+) -> tuple[float, float, int]:
+    """If there were at most so many worksets: the share of a sample that each of its rows meets,
+    how many worksets it looks into, and how many there are."""
+    ids, distances, worksets = form(spec, sample, known, most)
+    worksets = worksets.with_members(ids, np.zeros(len(ids), np.int64), distances)
+    members = np.bincount(np.searchsorted(worksets.ids, ids), minlength=len(worksets))
+    _, numbers = in_reach(spec, sample, worksets)
+    share = float(members[numbers].sum()) / len(sample) ** 2
+    return share, len(numbers) / len(sample), len(worksets)
