@@ -77,7 +77,7 @@ def setting(cases: Mapping[str, Case]) -> str:
         f"15 million) is filled, then {case.batches} batches of {case.batch_rows:,} rows are "
         f"measured, which arrive in {case.period_ms:.0f} ms. {case.instances} instances, if no "
         "other number is given. No price is assumed: times are processor times of each instance as "
-        f"if on a core of its own, the faster of {case.attempts} runs, without compacting files. "
+        f"if on a core of its own, the fastest of {case.attempts} runs, without compacting files. "
         "The tree's second join begins when the first has ended everywhere. City, window and size "
         "of a batch were chosen among some ten combinations, so that comparing takes most of the "
         "time, as in the paper's model: where there is less to compare, latency is still lower, "

@@ -48,6 +48,7 @@ CYCLES = Case(
     batches=8,
     rows_per_s=5000,
     fill=2,
+    attempts=3,
 )
 CHAINS = replace(CYCLES, shape=CHAIN, data=Rides(order=8), window=20_000)
 
@@ -69,8 +70,9 @@ FULL = Sizes(
     finer=(0, 1),
 )
 SMALL = replace(
-    CYCLES, data=Rides(order=6), window=1500, batch_rows=450, batches=2, warmup=1, rows_per_s=1000
-)
+    CYCLES, data=Rides(order=6), window=1500, batch_rows=450, batches=2, warmup=1,
+    rows_per_s=1000, attempts=2,
+)  # fmt: skip
 QUICK = Sizes(
     base={CYCLE: SMALL, CHAIN: replace(SMALL, shape=CHAIN)},
     seeds=(1,),
