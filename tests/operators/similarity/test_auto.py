@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -94,6 +96,45 @@ def test_the_workset_without_bounds_is_looked_into_by_all_and_taken_by_none() ->
     assert kept.is_open.sum() == len(line), "and it covers no other"
     rows, numbers = AUTO.probe(spec, a_line(7, seed=3) + 1e6, both)
     assert both.ids[numbers].tolist() == [BOUNDLESS] * 7
+
+
+def test_only_some_tasks_make_worksets() -> None:
+    """All would make the same, each with a few rows. Others wait for those that there will be, or
+    use what is there without making it wider."""
+    waiting = AUTO.assign(a_spec(), a_line(5000), None, 5000, founds=False)
+    assert (waiting.ids == BOUNDLESS).all()
+    line = chosen(a_line(5000))
+    assert line is not None
+    found = AUTO.assign(a_spec(), a_line(5000, seed=1), line, 100_000, founds=False)
+    assert set(found.ids.tolist()) <= {*line.ids.tolist(), int(BOUNDLESS)}
+    near = found.ids != BOUNDLESS
+    assert near.mean() > 0.9
+    homes = np.searchsorted(line.ids, found.ids[near])
+    assert (found.from_center[near] <= np.maximum(line.radius[homes], 0.01)).all()
+    made = AUTO.assign(a_spec(), a_line(5000, seed=1), line, 100_000)
+    assert len(made.worksets) > len(line), "those that do make more"
+
+
+def test_many_tasks_make_hardly_more_worksets_than_one(tmp_path: Path) -> None:
+    spec = replace(a_spec(threshold=0.01), window_us=100, lower_us=-100, upper_us=100)
+    looks = []
+    for tasks in (1, 16):
+        driver = SimilarityDriver(tmp_path / str(tasks), spec, Setup(AUTO, 2))
+        with mock.patch.object(auto, "FEW_PAIRS", 2_000_000):
+            for at in range(4):
+                whole = rows_at(a_line(8000, seed=at), at)
+                batch = {side: cut(of, tasks) for side, of in whole.items()}
+                report = driver.run(at, batch).report
+        assert report is not None
+        looks.append(report.counters["probes"])
+    assert looks[1] < 3 * looks[0]
+
+
+def cut(tasks: Sequence[list[pa.RecordBatch]], pieces: int) -> list[list[pa.RecordBatch]]:
+    """The rows of a task as those of several."""
+    ((rows,),) = tasks
+    each = -(-rows.num_rows // pieces)
+    return [[rows.slice(at, each)] for at in range(0, rows.num_rows, each)]
 
 
 def test_distances_from_centers_are_counted_where_there_are_bounds() -> None:

@@ -27,6 +27,7 @@ from skewless.state.files import Folder
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, times_of, write_segment
 
+TURNS = 8  # one task in so many makes worksets
 COUNTED = ("probes", "compared", "inner", "workset_distances")
 
 
@@ -39,7 +40,9 @@ class LookingWay:
     def storing(self, begun: Begun, side: str, context: IngestContext) -> Storing:
         known = read_all(context.folder, begun.blobs)
         stored = SegmentSet() if begun.state is None else begun.state.segments
-        return StoreAtHome(begun.spec, self.strategy, side, context.folder, known, stored)
+        return StoreAtHome(
+            begun.spec, self.strategy, side, context.folder, known, stored, context.task
+        )
 
     def running(self, begun: Begun) -> Running:
         return RunningLooks(begun, self.strategy)
@@ -56,13 +59,21 @@ class StoreAtHome:
     folder: Folder
     known: Worksets | None
     stored: SegmentSet
+    task: int = 0
+
+    @property
+    def founds(self) -> bool:
+        """Whether this task makes worksets: all do in the first batch, as there is nothing that
+        all know; later the first, and some others by turns, as it may not have any rows."""
+        turn = self.stored.rows % TURNS
+        return not self.stored.rows or self.task == 0 or self.task % TURNS == turn
 
     def __call__(self, arrived: pa.RecordBatch, points: Points) -> Stored:
         spec = self.spec
         times = times_of(arrived.columns, spec.side(self.side).time, arrived.num_rows)
         partners = partners_in_time(spec, self.side, times, self.stored)
         ids, distances, worksets = self.strategy.assign(
-            spec, points, self.known, self.stored.rows, partners
+            spec, points, self.known, self.stored.rows, partners, founds=self.founds
         )
         order = sort_order(frozen(ids), frozen(times))
         columns = Columns([*Columns(arrived.columns).take(order), pa.array(distances[order])])

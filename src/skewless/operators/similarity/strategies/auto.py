@@ -53,10 +53,13 @@ class AutoSimilarity(OnTheFly):
         known: Worksets | None,
         stored: int = 0,
         partners: float | None = None,
+        *,
+        founds: bool = True,
     ) -> Assignment:
-        if self._pays(spec, points, known, stored, partners):
-            return super().assign(spec, points, known, stored)
-        return unbounded(points)
+        waits = not founds and (known is None or known.open_ones() is None)
+        if waits or not self._pays(spec, points, known, stored, partners):
+            return unbounded(points)
+        return super().assign(spec, points, known, stored, partners, founds=founds)
 
     def _pays(
         self,

@@ -28,6 +28,8 @@ class BruteForce(LookingStrategy):
         known: Worksets | None,
         stored: int = 0,
         partners: float | None = None,
+        *,
+        founds: bool = True,
     ) -> Assignment:
         """The workset without bounds has all rows."""
         return unbounded(points)
