@@ -21,6 +21,7 @@ ROWS_PER_LARGE_WORKSET = 16_384
 SAMPLED = 1024  # rows that tell what worksets rule out
 TRIED = 64  # worksets, if the sample has so many
 MEMBERS = 16  # of a workset that is tried, on the average: fewer do not show how wide it is
+HOPELESS = 0.95  # of all rows are met with a few worksets: more of them change little
 LOOK = 200.0  # what a look into a workset costs, in compared pairs
 FEW_PAIRS = 1 << 23  # some milliseconds: whatever is ruled out of them, worksets cost as much
 GAIN = 0.3  # what has to be gained, of the cost of comparing everything: tasks may disagree
@@ -92,7 +93,9 @@ class AutoSimilarity(OnTheFly):
         if known is not None:
             share, looks, _ = _tried(spec, sample, known, min(len(known) + tried, most))
             return share, looks
-        _, fewer_looks, fewer = _tried(spec, sample, None, max(1, tried // 4))
+        share, fewer_looks, fewer = _tried(spec, sample, None, max(1, tried // 4))
+        if share > HOPELESS:
+            return share, fewer_looks
         share, looks, made = _tried(spec, sample, None, tried)
         if fewer < made == tried:
             growth = math.log(looks / fewer_looks) / math.log(made / fewer)
@@ -104,8 +107,11 @@ def _tried(
     spec: SimilaritySpec, sample: Points, known: Worksets | None, most: int
 ) -> tuple[float, float, int]:
     """If there were at most so many worksets: the share of a sample that each of its rows meets,
-    how many worksets it looks into, and how many there are."""
+    how many worksets it looks into, and how many there are. Of a few members none is as far from
+    the center as the furthest of all will be."""
     ids, distances, worksets = form(spec, sample, known, most)
+    if known is None:
+        distances = distances * (1 + 0.5 / math.sqrt(len(sample) / len(worksets)))
     worksets = worksets.with_members(ids, np.zeros(len(ids), np.int64), distances)
     members = np.bincount(np.searchsorted(worksets.ids, ids), minlength=len(worksets))
     _, numbers = in_reach(spec, sample, worksets)
