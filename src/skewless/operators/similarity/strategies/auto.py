@@ -18,12 +18,14 @@ if TYPE_CHECKING:
 
 LONG_FROM = 16  # elements
 ROWS_PER_LARGE_WORKSET = 16_384
-SAMPLED = 1024  # rows that tell what worksets rule out
-TRIED = 64  # worksets, if the sample has so many
+SAMPLED = 512  # rows that tell what worksets rule out
+TRIED = 32  # worksets, if the sample has so many
 MEMBERS = 16  # of a workset that is tried, on the average: fewer do not show how wide it is
 HOPELESS = 0.95  # of all rows are met with a few worksets: more of them change little
 LOOK = 200.0  # what a look into a workset costs, in compared pairs
-FEW_PAIRS = 1 << 23  # some milliseconds: whatever is ruled out of them, worksets cost as much
+FEW_PAIRS = (
+    1 << 23
+)  # some milliseconds: whatever is ruled out of them, to ask and to form costs as much
 GAIN = 0.3  # what has to be gained, of the cost of comparing everything: tasks may disagree
 
 
