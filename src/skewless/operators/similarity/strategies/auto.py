@@ -20,8 +20,8 @@ LONG_FROM = 16  # elements
 ROWS_PER_LARGE_WORKSET = 16_384
 SAMPLED = 512  # rows that tell what worksets rule out
 TRIED = 32  # worksets, if the sample has so many
-MEMBERS = 16  # of a workset that is tried, on the average: fewer do not show how wide it is
-HOPELESS = 0.95  # of all rows are met with a few worksets: more of them change little
+MEMBERS = 8  # of a workset that is tried, on the average: fewer do not show how wide it is
+ENOUGH, HOPELESS = 4, 0.95  # so few worksets and such a share of all rows: more change little
 LOOK = 200.0  # what a look into a workset costs, in compared pairs
 FEW_PAIRS = (
     1 << 23
@@ -96,7 +96,7 @@ class AutoSimilarity(OnTheFly):
             share, looks, _ = _tried(spec, sample, known, min(len(known) + tried, most))
             return share, looks
         share, fewer_looks, fewer = _tried(spec, sample, None, max(1, tried // 4))
-        if share > HOPELESS:
+        if fewer >= ENOUGH and share > HOPELESS:
             return share, fewer_looks
         share, looks, made = _tried(spec, sample, None, tried)
         if fewer < made == tried:
