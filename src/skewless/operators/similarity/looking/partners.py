@@ -19,8 +19,8 @@ def partners_in_time(spec: SimilaritySpec, side: str, times: Ints, stored: Segme
     it long, for as long as so many new ones would need."""
     sample = np.sort(times[:: -(-len(times) // SAMPLED)])
     begin, end = _in_reach(spec, side, sample)
-    found = np.searchsorted(sample, end, "right") - np.searchsorted(sample, begin, "left")
-    found = found * (len(times) / len(sample))
+    new = np.searchsorted(sample, end, "right") - np.searchsorted(sample, begin, "left")
+    found = new * (len(times) / len(sample))
     early, recent = np.quantile(sample, [(1 - MIDDLE) / 2, (1 + MIDDLE) / 2])
     each_us = ((recent - early) / MIDDLE + 1) / len(times)
     for segment in stored.of_side(spec.other(side)):
