@@ -9,6 +9,7 @@ from benchmarks.papers import fastjoin
 from benchmarks.papers.contest import Contest, Ground, city_stream, spread
 from benchmarks.papers.document import all_items
 from benchmarks.papers.fastjoin_city import hot_share, rank_correlation
+from benchmarks.papers.fastjoin_memory import scaling
 from benchmarks.papers.fastjoin_settings import bound_told, grows, inner_best
 from benchmarks.papers.fastjoin_sweeps import never_behind
 from benchmarks.papers.model import Scale
@@ -68,6 +69,15 @@ def test_the_slowest_sets_the_pace_and_keeps_up() -> None:
         (run,) = contest.runs[name]
         assert run.steady[-1].backlog_ms == 0
     assert contest.throughput("hash") > contest.throughput("all")
+
+
+def test_the_scaling_gain_ratio_is_shown() -> None:
+    """Equation 13, for the paper's two streams and for the city's."""
+    (sheet,) = scaling(Scale(quick=True)).sheets
+    least = {name: float(ratio) for name, _, ratio, _ in sheet.rows}
+    assert least["passengers, the paper's"] == pytest.approx(14 / 15, abs=1e-4)
+    assert len(least) == 5
+    assert all(ratio > 0.9 for ratio in least.values()), "more than ten rows per key"
 
 
 @pytest.mark.slow

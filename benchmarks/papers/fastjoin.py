@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.papers import fastjoin_city, fastjoin_settings, fastjoin_sweeps
+from benchmarks.papers import (
+    fastjoin_city,
+    fastjoin_memory,
+    fastjoin_settings,
+    fastjoin_sweeps,
+)
 from benchmarks.papers.model import Experiment, Paper, Reading, Scale
 
 
@@ -20,6 +25,7 @@ def run(scale: Scale) -> Iterator[Experiment]:
     yield fastjoin_sweeps.groups(scale)
     yield fastjoin_sweeps.sensitivity(scale, scans)
     yield fastjoin_sweeps.adaptive(scale)
+    yield fastjoin_memory.scaling(scale)
 
 
 READINGS = (

@@ -48,6 +48,7 @@ CYCLES = Case(
     batches=8,
     rows_per_s=5000,
     fill=2,
+    attempts=3,
 )
 CHAINS = replace(CYCLES, shape=CHAIN, data=Rides(order=8), window=20_000)
 
@@ -63,14 +64,15 @@ FULL = Sizes(
     sweep={CYCLE: swept(CYCLES), CHAIN: swept(CHAINS)},
     swept=(TREE, TRIJOIN),  # "auto" needs some batches to settle: see over time
     packets=Packets(hosts=10_000),
-    instances=(12, 60, 180),
+    instances=(12, 30, 60, 120, 180),
     windows=(0.25, 0.5, 1.0, 2.0),
     batch_rows=(1500, 6000, 12_000),
     finer=(0, 1),
 )
 SMALL = replace(
-    CYCLES, data=Rides(order=6), window=1500, batch_rows=450, batches=2, warmup=1, rows_per_s=1000
-)
+    CYCLES, data=Rides(order=6), window=1500, batch_rows=450, batches=2, warmup=1,
+    rows_per_s=1000, attempts=2,
+)  # fmt: skip
 QUICK = Sizes(
     base={CYCLE: SMALL, CHAIN: replace(SMALL, shape=CHAIN)},
     seeds=(1,),

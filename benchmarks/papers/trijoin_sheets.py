@@ -114,7 +114,7 @@ def network_sheet(found: Mapping[str, Beside]) -> Sheet:
             tri = pair.of(TRIJOIN, _networked(net_ms, tree=False))
             tree = pair.of(TREE, _networked(net_ms, tree=True))
             cells.append(f"{percent(tri, tree):+.0f} %")
-        cells += [f"{pair.of(TREE, _waiting(net_ms)):.0f} %" for pair in found.values()]
+        cells += [f"{pair.of(TREE, waiting(net_ms)):.0f} %" for pair in found.values()]
         rows.append(tuple(cells))
     title = (
         "Sensitivity: if handing intermediate results over took so many ms (T_net; on Spark, where "
@@ -128,7 +128,7 @@ def _networked(net_ms: float, *, tree: bool) -> Figure:
     return lambda figures: with_network(figures, net_ms, tree=tree)
 
 
-def _waiting(net_ms: float) -> Figure:
+def waiting(net_ms: float) -> Figure:
     return lambda figures: waiting_share(figures, net_ms)
 
 

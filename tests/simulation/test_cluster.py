@@ -13,6 +13,7 @@ from skewless.errors import ArgumentError
 from skewless.placement.balancing.auto import Auto
 from skewless.placement.balancing.base import Balancing
 from skewless.placement.balancing.changes import Change, Move, Split
+from skewless.placement.balancing.fastjoin import FastJoin
 from skewless.placement.balancing.none import NoBalancing
 from skewless.placement.balancing.view import View
 from skewless.placement.figures import WatchedKey
@@ -20,7 +21,7 @@ from skewless.placement.places import IsolatedKey
 from skewless.placement.routing import Broadcast, ContRand, Hash, Routing
 from skewless.placement.strategy import PlacementStrategy
 from skewless.simulation.cluster import VirtualCluster
-from skewless.simulation.costs import Costs
+from skewless.simulation.costs import PAUSE_MS, Costs
 from skewless.simulation.division import Division, Work
 from skewless.simulation.measuring import Keys
 from skewless.simulation.queues import Queues
@@ -192,6 +193,23 @@ def test_who_passes_rows_on_stands_still_and_all_its_rows_wait() -> None:
     assert (third.latency.mean_ms, third.latency.max_ms) == (57 + 25, 57 + 50)
     assert third.rows_per_s == 1000 * 100 / 107
     assert cluster.step(rows).stopped_ms == 0
+
+
+@pytest.mark.parametrize("paper", [True, False])
+def test_as_published_instances_stop_for_what_moves(paper: bool) -> None:
+    """Nobody has to give a price for it."""
+    rows = batch(**{f"k{n}": (400, 400) for n in range(8)}, k8=(4000, 4000))
+    strategy = FastJoin(theta=1.1, load_min=0, paper=paper, keys_watched="all")
+    told = VirtualCluster(strategy, 3).run([rows] * 12)
+    moved = [b.migrated_rows > 0 for b in told]
+    assert any(moved)
+    stopped = [b.stopped_ms > PAUSE_MS for b in told]
+    assert stopped == [False, *(paper and now for now in moved[:-1])]
+
+
+def test_a_price_of_a_pause_counts_for_all() -> None:
+    for strategy in (FastJoin(paper=True), FastJoin(), Hash()):
+        assert VirtualCluster(strategy, 3, costs=Costs(pause_ms=7.0)).costs.pause_ms == 7.0
 
 
 def test_a_pause_is_never_negative() -> None:

@@ -65,6 +65,12 @@ class PlacementStrategy(ABC):
         return KEYS_WATCHED
 
     @property
+    def stops_to_move(self) -> bool:
+        """Whether instances are meant to stand still while rows move between them. Here none has
+        to; a virtual cluster has them do so."""
+        return False
+
+    @property
     def pinned(self) -> tuple[tuple[object, int], ...]:
         """Values of keys that stay at an instance."""
         return ()

@@ -15,7 +15,7 @@ from skewless.placement.figures import Decision
 from skewless.placement.places import IsolatedKey, Placement
 from skewless.placement.strategy import PlacementStrategy, Placing
 from skewless.placement.units import RoutingTable
-from skewless.simulation.costs import Costs
+from skewless.simulation.costs import PAUSE_MS, Costs
 from skewless.simulation.division import Division, Ints, Loads, Work
 from skewless.simulation.measuring import (
     Keys,
@@ -51,6 +51,8 @@ class VirtualCluster:
             name = "instances" if instances < 1 else "window_batches"
             raise ArgumentError(name, min(instances, window_batches), "at least 1")
         self.costs = costs or Costs()
+        if self.costs.pause_ms is None and strategy.stops_to_move:
+            self.costs = replace(self.costs, pause_ms=PAUSE_MS)
         self.slots = slots or (strategy.slots_wanted or 16) * instances
         self.instances = instances
         # Of the last batch: the time that each instance needed, of which it stood still for so

@@ -9,6 +9,7 @@ from skewless.errors import ArgumentError
 
 Scan = Literal["key", "slot", "instance"]
 SCANS: tuple[Scan, ...] = ("key", "slot", "instance")
+PAUSE_MS = 250.0  # assumed: FastJoin's paper says of pause and transfer together, below a second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,11 +19,12 @@ class Costs:
     stores rows before they are divided, hence the 0. A batch comes every `interval_ms`; who needs
     longer for it falls behind.
 
-    `pause_ms` says how rows move. None: as in this engine, where a moved row is read elsewhere from
-    the next batch on, which is work among other work. A number: as in the papers' systems, where
-    both instances stop until the rows have been transferred. Rows that come meanwhile wait in a
-    queue, and whatever comes from then on goes to the new place. Stopping and starting takes
-    `pause_ms`, the transfer `migrated_ms` per row.
+    `pause_ms` says how rows move. A number: as in the papers' systems, where both instances stop
+    until the rows have been transferred. Rows that come meanwhile wait in a queue, and whatever
+    comes from then on goes to the new place. Stopping and starting takes `pause_ms`, the transfer
+    `migrated_ms` per row. None: so where a strategy is as published (`paper=True`), with `PAUSE_MS`
+    for the pause; else as in this engine, where a moved row is read elsewhere from the next batch
+    on, which is work among other work.
 
     `scan` says which stored rows a prober is compared with. "key": those of its key, as this engine
     does with sorted state. "slot": all of its slot, as LS-Stream does. "instance": all that its

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from skewless.operators.similarity.looking.partners import partners_in_time
 from skewless.operators.similarity.points import Points
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies import AutoSimilarity, BruteForce, auto
 from skewless.operators.similarity.worksets import BOUNDLESS, Worksets
+from skewless.state.segment_set import SegmentSet
+from skewless.state.segments import SegmentInfo
 from tests.operators.similarity.driver import Batch, Setup, SimilarityDriver
-from tests.operators.similarity.oracle import Question
+from tests.operators.similarity.oracle import FOREVER, Question
 from tests.operators.similarity.test_properties import batch_of, run_all, spec_of
 from tests.strategies import examples
 
@@ -93,6 +98,45 @@ def test_the_workset_without_bounds_is_looked_into_by_all_and_taken_by_none() ->
     assert both.ids[numbers].tolist() == [BOUNDLESS] * 7
 
 
+def test_only_some_tasks_make_worksets() -> None:
+    """All would make the same, each with a few rows. Others wait for those that there will be, or
+    use what is there without making it wider."""
+    waiting = AUTO.assign(a_spec(), a_line(5000), None, 5000, founds=False)
+    assert (waiting.ids == BOUNDLESS).all()
+    line = chosen(a_line(5000))
+    assert line is not None
+    found = AUTO.assign(a_spec(), a_line(5000, seed=1), line, 100_000, founds=False)
+    assert set(found.ids.tolist()) <= {*line.ids.tolist(), int(BOUNDLESS)}
+    near = found.ids != BOUNDLESS
+    assert near.mean() > 0.9
+    homes = np.searchsorted(line.ids, found.ids[near])
+    assert (found.from_center[near] <= np.maximum(line.radius[homes], 0.01)).all()
+    made = AUTO.assign(a_spec(), a_line(5000, seed=1), line, 100_000)
+    assert len(made.worksets) > len(line), "those that do make more"
+
+
+def test_many_tasks_make_hardly_more_worksets_than_one(tmp_path: Path) -> None:
+    spec = replace(a_spec(threshold=0.001), window_us=100, lower_us=-100, upper_us=100)
+    looks = []
+    for tasks in (1, 16):
+        driver = SimilarityDriver(tmp_path / str(tasks), spec, Setup(AUTO, 2))
+        with mock.patch.object(auto, "FEW_PAIRS", 100_000), mock.patch.object(auto, "LOOK", 1.0):
+            for at in range(4):
+                whole = rows_at(a_line(4000, seed=at), at)
+                batch = {side: cut(of, tasks) for side, of in whole.items()}
+                report = driver.run(at, batch).report
+        assert report is not None
+        looks.append(report.counters["probes"])
+    assert 4000 < looks[1] < 2 * looks[0], "worksets are used, and not a hundred times as many"
+
+
+def cut(tasks: Sequence[list[pa.RecordBatch]], pieces: int) -> list[list[pa.RecordBatch]]:
+    """The rows of a task as those of several."""
+    ((rows,),) = tasks
+    each = -(-rows.num_rows // pieces)
+    return [[rows.slice(at, each)] for at in range(0, rows.num_rows, each)]
+
+
 def test_distances_from_centers_are_counted_where_there_are_bounds() -> None:
     line = chosen(a_line(5000))
     assert line is not None and line.bounded == len(line)
@@ -143,3 +187,53 @@ def test_it_changes_its_mind_and_finds_the_same(tmp_path: Path) -> None:
 def test_any_choice_at_length() -> None:
     test = test_any_choice_by_any_task_finds_the_same.hypothesis.inner_test
     examples(2000)(given(st.data())(test))()
+
+
+def stored(side: str, rows: int, first_us: int, last_us: int) -> SegmentInfo:
+    return SegmentInfo("a", side, rows, 0, 0, 0, 0, first_us, last_us)
+
+
+def partners(within: tuple[int, int], *old: SegmentInfo, window: int | None = None) -> float:
+    """Of a hundred new left rows, a microsecond apart from 1,000 on."""
+    spec = spec_of(Question("euclidean", 0.01, within, window, (0, 0), False))
+    return partners_in_time(spec, "left", np.arange(1000, 1100), SegmentSet(old))
+
+
+def test_partners_are_those_that_are_near_in_time() -> None:
+    before = stored("right", 1000, 0, 999)
+    assert partners((-5000, 5000), before) == pytest.approx(1100)
+    assert partners((-5000, 5000), before, stored("left", 500, 0, 999)) == pytest.approx(1100)
+    assert partners((0, 0), before) == pytest.approx(1)
+    assert partners((-10, 0), before) == pytest.approx(11, rel=0.1)
+    assert partners((-200, -100), before) == pytest.approx(101, rel=0.01)
+    assert partners((0, 0), before, window=500) == pytest.approx(100)
+    assert partners((0, 0), before, window=2000) == pytest.approx(1100)
+    assert partners(FOREVER, before) == pytest.approx(1100)
+
+
+def test_a_late_row_does_not_make_a_segment_long() -> None:
+    """Its rows are where the last are, and about as dense as new ones."""
+    assert partners((-99, 99), stored("right", 100, -1_000_000, 999)) > 100
+
+
+def test_nothing_is_looked_into_where_few_rows_are_near_in_time(tmp_path: Path) -> None:
+    """Much is stored, as rows may come late, but a row meets only a handful."""
+    spec = replace(
+        a_spec(threshold=0.3),
+        window_us=None,
+        lower_us=-10,
+        upper_us=10,
+        left=replace(a_spec().left, late_us=1_000_000),
+        right=replace(a_spec().left, late_us=1_000_000),
+    )
+    batches = []
+    for at in range(5):
+        line = a_line(6000, seed=at)
+        rows = [(n, 10_000 * at + n, [float(x), 0.0]) for n, x in enumerate(line[:, 0])]
+        task = [[batch_of(rows[side::2], spec.left.schema)] for side in (0, 1)]
+        batches.append({"left": [task[0]], "right": [task[1]]})
+    with mock.patch.object(auto, "FEW_PAIRS", 0):
+        driver = SimilarityDriver(tmp_path, spec, Setup(AUTO, 2))
+        reports = [driver.run(n, batch).report for n, batch in enumerate(batches)]
+    assert all(r is not None and r.counters["workset_distances"] == 0 for r in reports)
+    assert all(r is not None and r.matches > 100 for r in reports)

@@ -96,7 +96,7 @@ class SimilaritySpec:
     def side(self, side: str) -> VectorSide:
         return self.left if side == "left" or self.right is None else self.right
 
-    def other(self, side: Side) -> Side:
+    def other(self, side: str) -> Side:
         """Where rows of a side find their partners."""
         return "left" if self.is_self_join or side == "right" else "right"
 

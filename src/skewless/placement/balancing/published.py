@@ -18,6 +18,9 @@ class Published(Balancing):
     Without it, the strategy proposes and the governor judges, which is the better choice where work
     is to be done. What the governor's tests are set by (`patience`, `cooldown`, `horizon`) cannot
     be given together with `paper`; a pinned key stays in any case.
+
+    In the papers' systems both instances stop until the rows of a migration have been transferred.
+    A virtual cluster has them do so with `paper`; on Spark no row has to go anywhere.
     """
 
     # What the governor's settings are in a paper; what is not here is up to the user.
@@ -40,4 +43,8 @@ class Published(Balancing):
 
     @property
     def trusted(self) -> bool:
+        return self.paper
+
+    @property
+    def stops_to_move(self) -> bool:
         return self.paper

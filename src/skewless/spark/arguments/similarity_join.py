@@ -80,7 +80,7 @@ def similarity_join(
     left, right
         Streaming or static DataFrames, or results of other operators, which are then part of the
         same query. Without `right`, rows of `left` are joined with one another: each pair once, the
-        earlier row as left, no row with itself.
+        earlier row as left (of two at one time, either), no row with itself.
     on
         ``"vector"``, an array of numbers, ``["x", "y"]``, columns of numbers, or one of these for
         each input, ``("embedding", "vector")``.

@@ -14,6 +14,7 @@ from skewless.arrays.columns import Columns
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import FAR_US, frozen
 from skewless.engine.operator import Batch, IngestContext, Outcome, RunRef, Step
+from skewless.operators.similarity.looking.partners import partners_in_time
 from skewless.operators.similarity.looking.work import LookingWork
 from skewless.operators.similarity.points import Points
 from skewless.operators.similarity.running import Begun, Running, Stored, Storing
@@ -26,6 +27,7 @@ from skewless.state.files import Folder
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, times_of, write_segment
 
+TURNS = 8  # one task in so many makes worksets
 COUNTED = ("probes", "compared", "inner", "workset_distances")
 
 
@@ -37,8 +39,10 @@ class LookingWay:
 
     def storing(self, begun: Begun, side: str, context: IngestContext) -> Storing:
         known = read_all(context.folder, begun.blobs)
-        rows = 0 if begun.state is None else begun.state.segments.rows
-        return StoreAtHome(begun.spec, self.strategy, side, context.folder, known, rows)
+        stored = SegmentSet() if begun.state is None else begun.state.segments
+        return StoreAtHome(
+            begun.spec, self.strategy, side, context.folder, known, stored, context.task
+        )
 
     def running(self, begun: Begun) -> Running:
         return RunningLooks(begun, self.strategy)
@@ -46,20 +50,31 @@ class LookingWay:
 
 @dataclass(frozen=True)
 class StoreAtHome:
-    """Stores rows in their worksets. A task knows the worksets that there are, and how many rows
-    are `stored` already."""
+    """Stores rows in their worksets. A task knows the worksets that there are, and what is `stored`
+    already."""
 
     spec: SimilaritySpec
     strategy: LookingStrategy
     side: str
     folder: Folder
     known: Worksets | None
-    stored: int
+    stored: SegmentSet
+    task: int = 0
+
+    @property
+    def founds(self) -> bool:
+        """Whether this task makes worksets: all do in the first batch, as there is nothing that
+        all know; later the first, and some others by turns, as it may not have any rows."""
+        turn = self.stored.rows % TURNS
+        return not self.stored.rows or self.task == 0 or self.task % TURNS == turn
 
     def __call__(self, arrived: pa.RecordBatch, points: Points) -> Stored:
         spec = self.spec
         times = times_of(arrived.columns, spec.side(self.side).time, arrived.num_rows)
-        ids, distances, worksets = self.strategy.assign(spec, points, self.known, self.stored)
+        partners = partners_in_time(spec, self.side, times, self.stored)
+        ids, distances, worksets = self.strategy.assign(
+            spec, points, self.known, self.stored.rows, partners, founds=self.founds
+        )
         order = sort_order(frozen(ids), frozen(times))
         columns = Columns([*Columns(arrived.columns).take(order), pa.array(distances[order])])
         segment = write_segment(

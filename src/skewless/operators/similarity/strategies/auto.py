@@ -18,19 +18,24 @@ if TYPE_CHECKING:
 
 LONG_FROM = 16  # elements
 ROWS_PER_LARGE_WORKSET = 16_384
-SAMPLED = 256  # rows that tell what worksets rule out
-TRIED = 16  # worksets
+SAMPLED = 512  # rows that tell what worksets rule out
+TRIED = 32  # worksets, if the sample has so many
+MEMBERS = 8  # of a workset that is tried, on the average: fewer do not show how wide it is
+ENOUGH, HOPELESS = 4, 0.95  # so few worksets and such a share of all rows: more change little
 LOOK = 200.0  # what a look into a workset costs, in compared pairs
-FEW_PAIRS = 1 << 23  # some milliseconds: whatever is ruled out of them, worksets cost as much
-GAIN = 0.15  # what has to be gained, of the cost of comparing everything
+FEW_PAIRS = (
+    1 << 23
+)  # some milliseconds: whatever is ruled out of them, to ask and to form costs as much
+GAIN = 0.3  # what has to be gained, of the cost of comparing everything: tasks may disagree
 
 
 @dataclass(frozen=True)
 class AutoSimilarity(OnTheFly):
     """Worksets where they pay, else everything is compared, task by task. A sample of the new rows
     tells: a row costs its distances from all centers, once to be stored and once to look, a look
-    into each workset in reach, and a comparison with each of their members. Worksets that are
-    there are judged as they are; if there are none, some are made of the sample.
+    into each workset in reach, and a comparison with each of their members that is near enough in
+    time. Worksets that are there are judged as they are; if there are none, some are made of the
+    sample.
 
     Rows that are put into no workset are looked for by all, so that any task may choose at any
     time, whatever others do.
@@ -45,34 +50,72 @@ class AutoSimilarity(OnTheFly):
         return max(1, math.isqrt(rows) // 2)
 
     def assign(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int = 0,
+        partners: float | None = None,
+        *,
+        founds: bool = True,
     ) -> Assignment:
-        if self._pays(spec, points, known, stored):
-            return super().assign(spec, points, known, stored)
-        return unbounded(points)
+        waits = not founds and (known is None or known.open_ones() is None)
+        if waits or not self._pays(spec, points, known, stored, partners):
+            return unbounded(points)
+        return super().assign(spec, points, known, stored, partners, founds=founds)
 
     def _pays(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int,
+        partners: float | None = None,
     ) -> bool:
-        """Whether worksets cost less than to compare new rows with everything."""
+        """Whether worksets cost less than to compare new rows with all that are near in time."""
+        if partners is None:
+            partners = (stored + len(points)) / len(spec.sides)
         most = self.limit(stored + len(points), width(points))
-        partners = (stored + len(points)) / len(spec.sides)
         if most == 1 or len(points) * partners * spec.metric.price < FEW_PAIRS:
             return False
         sample = take(points, np.arange(0, len(points), -(-len(points) // SAMPLED)))
         open_ones = None if known is None else known.open_ones()
-        share, looks = self._met(spec, sample, open_ones)
+        share, looks = self._met(spec, sample, open_ones, most or TRIED)
         centers = 2 * (most or 0)
         spent = share * partners + centers + looks * LOOK / spec.metric.price
         return spent < (1 - GAIN) * partners
 
     def _met(
-        self, spec: SimilaritySpec, sample: Points, known: Worksets | None
+        self, spec: SimilaritySpec, sample: Points, known: Worksets | None, most: int
     ) -> tuple[float, float]:
-        """What share of all rows a new row meets, and how many worksets it looks into."""
-        most = TRIED if known is None else max(TRIED, len(known))
-        ids, distances, worksets = form(spec, sample, known, most)
-        worksets = worksets.with_members(ids, np.zeros(len(ids), np.int64), distances)
-        members = np.bincount(np.searchsorted(worksets.ids, ids), minlength=len(worksets))
-        _, numbers = in_reach(spec, sample, worksets)
-        return float(members[numbers].sum()) / len(sample) ** 2, len(numbers) / len(sample)
+        """What share of all rows a new row meets, and how many worksets it looks into. Of worksets
+        that are still to be made a few are tried, and some more: what looks have grown by says how
+        many there will be where more worksets are made than a sample can have."""
+        tried = max(1, min(most, TRIED, len(sample) // MEMBERS))
+        if known is not None:
+            share, looks, _ = _tried(spec, sample, known, min(len(known) + tried, most))
+            return share, looks
+        share, fewer_looks, fewer = _tried(spec, sample, None, max(1, tried // 4))
+        if fewer >= ENOUGH and share > HOPELESS:
+            return share, fewer_looks
+        share, looks, made = _tried(spec, sample, None, tried)
+        if fewer < made == tried:
+            growth = math.log(looks / fewer_looks) / math.log(made / fewer)
+            looks *= (most / made) ** min(max(growth, 0.0), 1.0)
+        return share, looks
+
+
+def _tried(
+    spec: SimilaritySpec, sample: Points, known: Worksets | None, most: int
+) -> tuple[float, float, int]:
+    """If there were at most so many worksets: the share of a sample that each of its rows meets,
+    how many worksets it looks into, and how many there are. Of a few members none is as far from
+    the center as the furthest of all will be."""
+    ids, distances, worksets = form(spec, sample, known, most)
+    if known is None:
+        distances = distances * (1 + 0.5 / math.sqrt(len(sample) / len(worksets)))
+    worksets = worksets.with_members(ids, np.zeros(len(ids), np.int64), distances)
+    members = np.bincount(np.searchsorted(worksets.ids, ids), minlength=len(worksets))
+    _, numbers = in_reach(spec, sample, worksets)
+    share = float(members[numbers].sum()) / len(sample) ** 2
+    return share, len(numbers) / len(sample), len(worksets)

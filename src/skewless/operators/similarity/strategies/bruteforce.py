@@ -22,7 +22,14 @@ class BruteForce(LookingStrategy):
         return "all in one"
 
     def assign(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int = 0,
+        partners: float | None = None,
+        *,
+        founds: bool = True,
     ) -> Assignment:
         """The workset without bounds has all rows."""
         return unbounded(points)

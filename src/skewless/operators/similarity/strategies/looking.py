@@ -48,10 +48,19 @@ class LookingStrategy(SimilarityStrategy):
 
     @abstractmethod
     def assign(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int = 0,
+        partners: float | None = None,
+        *,
+        founds: bool = True,
     ) -> Assignment:
         """Give new rows their worksets, those `known` that are open or new ones. `stored` is how
-        many rows there are already. Tasks do this on their own, side by side."""
+        many rows there are already, `partners` how many a new row meets where everything is
+        compared; None: all of the other side. Tasks do this on their own, side by side; so that
+        they do not all make the same worksets, only those that `founds` is told make any."""
 
     def probe(self, spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Ints]:
         """Which worksets rows have to look into: (row, number of the workset)."""
@@ -85,10 +94,20 @@ class OnTheFly(LookingStrategy):
         """The most worksets with so many rows in the state, of so many elements each."""
 
     def assign(
-        self, spec: SimilaritySpec, points: Points, known: Worksets | None, stored: int = 0
+        self,
+        spec: SimilaritySpec,
+        points: Points,
+        known: Worksets | None,
+        stored: int = 0,
+        partners: float | None = None,
+        *,
+        founds: bool = True,
     ) -> Assignment:
         known = None if known is None else known.open_ones()
-        return form(spec, points, known, self.limit(stored + len(points), width(points)))
+        most = self.limit(stored + len(points), width(points))
+        if founds or most is None or (known is not None and len(known) >= most):
+            return form(spec, points, known, most)
+        return unbounded(points) if known is None else into_known(spec, points, known)
 
     def close_redundant(
         self, spec: SimilaritySpec, worksets: Worksets, known: Worksets | None, rows: int
@@ -113,6 +132,16 @@ def form(
     found = Worksets.joined([known, new])
     assert found is not None
     return Assignment(ids, distances, found)
+
+
+def into_known(spec: SimilaritySpec, points: Points, known: Worksets) -> Assignment:
+    """Give rows a workset that there is, if they are near enough not to make it wider."""
+    homes, distances = nearest(spec, points, known)
+    far = distances > np.maximum(known.radius[homes], spec.threshold)
+    ids = np.where(far, BOUNDLESS, known.ids[homes])
+    every = Worksets.joined([known, Worksets.boundless(points)])
+    assert every is not None
+    return Assignment(ids, np.where(far, np.inf, distances), every)
 
 
 def _on_the_fly(
