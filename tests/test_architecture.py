@@ -48,7 +48,7 @@ def files_with(example: str) -> set[str]:
         # Where an example is mentioned without being part of it: help texts and measurements.
         ("ContRand", {"spark/arguments/join.py", "cli/app.py"}),
         ("manhattan", {"workloads/vectors.py"}),
-        ("deduplicate", set()),
+        ("deduplicate", {"spark/result.py"}),
         ("ConsoleSink", set()),
         ("ApproxDistinct", {"spark/arguments/aggregate.py", "__init__.py"}),
     ],
