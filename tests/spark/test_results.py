@@ -28,7 +28,7 @@ from tests.spark.support import (
 METHODS = (
     "columns", "dataframe", "drop", "dtypes", "explain", "filter", "groupBy", "isStreaming",
     "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF", "where",
-    "withColumn", "withColumnRenamed", "writeStream",
+    "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed", "writeStream",
 )  # fmt: skip
 
 
@@ -56,6 +56,8 @@ def rows(static: sk.Joined) -> DataFrame:
 
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "where": lambda r: r.where("k > 2"),
+    "withColumns": lambda r: r.withColumns({"a": r.b, "B": r.a, "sum": r.a + r.b}),
+    "withColumnsRenamed": lambda r: r.withColumnsRenamed({"a": "number", "number": "n", "no": "x"}),
     "filter": lambda r: r.filter(F.col("k") > 2),
     "filter by its column": lambda r: r.filter(r["k"] > 2).where(r.a % 2 == 0),
     "select": lambda r: r.select("k", F.col("a") + 1, (r.b * 2).alias("twice")),
@@ -248,7 +250,6 @@ SAID = {
     "join": "sk.join(…) and the other operators take results",
     "dropDuplicates": "sk.deduplicate(result, …)",
     "agg": "groupBy(…).agg(…)",
-    "withColumns": "withColumn(…)",
     "withWatermark": "brings its watermark along",
 }
 

@@ -53,6 +53,7 @@ from skewless.spark.steps import (
     identified_steps,
     methods_of,
     refuse_many_rows,
+    replacing,
     traced,
     untraced,
     with_steps,
@@ -216,9 +217,24 @@ class Result(ABC):
         """The result with a column added or replaced."""
         return self._then("withColumn", name, column)
 
+    def withColumns(self, columns: Mapping[str, Column]) -> Self:
+        """The result with some columns added or replaced, all made of those of before."""
+        if not isinstance(columns, Mapping):
+            raise ArgumentError("columns", columns, 'Columns by name: {"total": F.col("a") + 1}')
+        return self._then("select", *replacing(self.sparkSession, self.columns, columns))
+
     def withColumnRenamed(self, existing: str, new: str) -> Self:
         """The result with a column under another name."""
         return self._then("withColumnRenamed", existing, new)
+
+    def withColumnsRenamed(self, columns: Mapping[str, str]) -> Self:
+        """The result with some columns under other names, one after the other: new ones by old."""
+        if not isinstance(columns, Mapping):
+            raise ArgumentError("columns", columns, 'new names by old: {"old": "new"}')
+        renamed = self
+        for existing, new in columns.items():
+            renamed = renamed.withColumnRenamed(existing, new)
+        return renamed
 
     def drop(self, *columns: str | Column) -> Self:
         """The result without some columns."""
@@ -554,7 +570,7 @@ class Plan:
 OFFERED = (
     "columns", "dataframe", "drop", "dtypes", "explain", "filter", "groupBy", "isStreaming",
     "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF", "where",
-    "withColumn", "withColumnRenamed", "writeStream",
+    "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed", "writeStream",
 )  # fmt: skip
 JOINS = " sk.join(…) and the other operators take results as they take DataFrames."
 FIRSTS = " Rows of a stream that come again are left out by sk.deduplicate(result, …)."
@@ -570,8 +586,6 @@ INSTEAD = {
     "drop_duplicates": FIRSTS,
     "groupby": ROWS,
     "join": JOINS,
-    "withColumns": " Columns are added one by one, by withColumn(…).",
-    "withColumnsRenamed": " Columns are renamed one by one, by withColumnRenamed(…).",
     "withWatermark": " A result brings its watermark along; nothing in it is late.",
     "write": " A stream is written by writeStream.",
 }

@@ -7,7 +7,7 @@ ours followed here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pyspark.errors import PySparkException
@@ -86,13 +86,26 @@ def refuse_many_rows(shaped: DataFrame, step: Step) -> None:
 
 def _with_column(rows: DataFrame, name: str, column: Column) -> DataFrame:
     """The same by `select`: under Spark Connect, `withColumn` lets go of metadata."""
-    exact = rows.sparkSession.conf.get("spark.sql.caseSensitive", "false") == "true"
-    replaced = {c for c in rows.columns if c == name or (not exact and c.lower() == name.lower())}
-    if not replaced:
-        return rows.select("*", column.alias(name))
-    return rows.select(
-        *(column.alias(name) if c in replaced else F.col(quoted(c)) for c in rows.columns)
-    )
+    return rows.select(*replacing(rows.sparkSession, rows.columns, {name: column}))
+
+
+def replacing(
+    session: SparkSession, names: Sequence[str], columns: Mapping[str, Column]
+) -> list[Column]:
+    """All columns, with some added or in place of those of the same names."""
+    exact = session.conf.get("spark.sql.caseSensitive", "false") == "true"
+
+    def known(name: str) -> str:
+        return name if exact else name.lower()
+
+    given = {known(name): column.alias(name) for name, column in columns.items()}
+    if len(given) < len(columns):
+        raise ArgumentError("columns", list(columns), "names that differ in more than their case")
+    kept = {known(name) for name in names}
+    return [
+        *(given[known(name)] if known(name) in given else F.col(quoted(name)) for name in names),
+        *(column for name, column in given.items() if name not in kept),
+    ]
 
 
 def traced(schema: StructType, times: EventTimes) -> StructType:
