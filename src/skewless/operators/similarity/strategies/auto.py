@@ -23,9 +23,8 @@ TRIED = 32  # worksets, if the sample has so many
 MEMBERS = 8  # of a workset that is tried, on the average: fewer do not show how wide it is
 ENOUGH, HOPELESS = 4, 0.95  # so few worksets and such a share of all rows: more change little
 LOOK = 200.0  # what a look into a workset costs, in compared pairs
-FEW_PAIRS = (
-    1 << 23
-)  # some milliseconds: whatever is ruled out of them, to ask and to form costs as much
+# Some milliseconds: whatever is ruled out of them, to ask and to form costs as much.
+FEW_PAIRS = 1 << 23
 GAIN = 0.3  # what has to be gained, of the cost of comparing everything: tasks may disagree
 
 
