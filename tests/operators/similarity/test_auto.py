@@ -18,6 +18,7 @@ from skewless.operators.similarity.looking.partners import partners_in_time
 from skewless.operators.similarity.points import Points
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies import AutoSimilarity, BruteForce, auto
+from skewless.operators.similarity.strategies.looking import TaskView
 from skewless.operators.similarity.worksets import BOUNDLESS, Worksets
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo
@@ -45,7 +46,7 @@ def a_cloud(rows: int, seed: int = 0) -> Points:
 
 def chosen(points: Points, known: Worksets | None = None, stored: int = 0) -> Worksets | None:
     """The worksets that rows are put into; None: everything is compared."""
-    ids, distances, worksets = AUTO.assign(a_spec(), points, known, stored)
+    ids, distances, worksets = AUTO.assign(a_spec(), points, known, TaskView(stored))
     if (ids == BOUNDLESS).all():
         assert np.isinf(distances).all()
         return None
@@ -76,9 +77,9 @@ def test_worksets_are_given_up_where_they_have_become_useless() -> None:
 def test_a_dear_metric_is_worth_worksets_sooner() -> None:
     spec = a_spec()
     few = a_line(500)
-    assert not AUTO._pays(spec, few, None, 3000)
+    assert not AUTO._pays(spec, few, None, TaskView(3000))
     with mock.patch.object(type(spec.metric), "price", 16.0):
-        assert AUTO._pays(spec, few, None, 3000)
+        assert AUTO._pays(spec, few, None, TaskView(3000))
 
 
 def test_the_workset_without_bounds_is_looked_into_by_all_and_taken_by_none() -> None:
@@ -101,17 +102,17 @@ def test_the_workset_without_bounds_is_looked_into_by_all_and_taken_by_none() ->
 def test_only_some_tasks_make_worksets() -> None:
     """All would make the same, each with a few rows. Others wait for those that there will be, or
     use what is there without making it wider."""
-    waiting = AUTO.assign(a_spec(), a_line(5000), None, 5000, founds=False)
+    waiting = AUTO.assign(a_spec(), a_line(5000), None, TaskView(5000, founds=False))
     assert (waiting.ids == BOUNDLESS).all()
     line = chosen(a_line(5000))
     assert line is not None
-    found = AUTO.assign(a_spec(), a_line(5000, seed=1), line, 100_000, founds=False)
+    found = AUTO.assign(a_spec(), a_line(5000, seed=1), line, TaskView(100_000, founds=False))
     assert set(found.ids.tolist()) <= {*line.ids.tolist(), int(BOUNDLESS)}
     near = found.ids != BOUNDLESS
     assert near.mean() > 0.9
     homes = np.searchsorted(line.ids, found.ids[near])
     assert (found.from_center[near] <= np.maximum(line.radius[homes], 0.01)).all()
-    made = AUTO.assign(a_spec(), a_line(5000, seed=1), line, 100_000)
+    made = AUTO.assign(a_spec(), a_line(5000, seed=1), line, TaskView(100_000))
     assert len(made.worksets) > len(line), "those that do make more"
 
 

@@ -19,7 +19,7 @@ from skewless.operators.similarity.looking.work import LookingWork
 from skewless.operators.similarity.points import Points
 from skewless.operators.similarity.running import Begun, Running, Stored, Storing
 from skewless.operators.similarity.spec import SimilaritySpec
-from skewless.operators.similarity.strategies.looking import LookingStrategy
+from skewless.operators.similarity.strategies.looking import LookingStrategy, TaskView
 from skewless.operators.similarity.totals import counters_of, loads_of
 from skewless.operators.similarity.worksets import Worksets, read_all, write_worksets
 from skewless.state.blobs import BlobInfo
@@ -72,9 +72,8 @@ class StoreAtHome:
         spec = self.spec
         times = times_of(arrived.columns, spec.side(self.side).time, arrived.num_rows)
         partners = partners_in_time(spec, self.side, times, self.stored)
-        ids, distances, worksets = self.strategy.assign(
-            spec, points, self.known, self.stored.rows, partners, founds=self.founds
-        )
+        task = TaskView(self.stored.rows, partners, self.founds)
+        ids, distances, worksets = self.strategy.assign(spec, points, self.known, task)
         order = sort_order(frozen(ids), frozen(times))
         columns = Columns([*Columns(arrived.columns).take(order), pa.array(distances[order])])
         segment = write_segment(

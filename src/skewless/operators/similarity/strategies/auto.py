@@ -10,7 +10,14 @@ import numpy as np
 
 from skewless.operators.similarity.looking.centers import in_reach
 from skewless.operators.similarity.points import Points, take, width
-from skewless.operators.similarity.strategies.looking import Assignment, OnTheFly, form, unbounded
+from skewless.operators.similarity.strategies.looking import (
+    ALONE,
+    Assignment,
+    OnTheFly,
+    TaskView,
+    form,
+    unbounded,
+)
 from skewless.operators.similarity.worksets import Worksets
 
 if TYPE_CHECKING:
@@ -49,32 +56,20 @@ class AutoSimilarity(OnTheFly):
         return max(1, math.isqrt(rows) // 2)
 
     def assign(
-        self,
-        spec: SimilaritySpec,
-        points: Points,
-        known: Worksets | None,
-        stored: int = 0,
-        partners: float | None = None,
-        *,
-        founds: bool = True,
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, task: TaskView = ALONE
     ) -> Assignment:
-        waits = not founds and (known is None or known.open_ones() is None)
-        if waits or not self._pays(spec, points, known, stored, partners):
+        waits = not task.founds and (known is None or known.open_ones() is None)
+        if waits or not self._pays(spec, points, known, task):
             return unbounded(points)
-        return super().assign(spec, points, known, stored, partners, founds=founds)
+        return super().assign(spec, points, known, task)
 
     def _pays(
-        self,
-        spec: SimilaritySpec,
-        points: Points,
-        known: Worksets | None,
-        stored: int,
-        partners: float | None = None,
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, task: TaskView
     ) -> bool:
         """Whether worksets cost less than to compare new rows with all that are near in time."""
-        if partners is None:
-            partners = (stored + len(points)) / len(spec.sides)
-        most = self.limit(stored + len(points), width(points))
+        rows = task.stored + len(points)
+        partners = rows / len(spec.sides) if task.partners is None else task.partners
+        most = self.limit(rows, width(points))
         if most == 1 or len(points) * partners * spec.metric.price < FEW_PAIRS:
             return False
         sample = take(points, np.arange(0, len(points), -(-len(points) // SAMPLED)))

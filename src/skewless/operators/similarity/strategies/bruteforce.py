@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from skewless.operators.similarity.points import Points
-from skewless.operators.similarity.strategies.looking import Assignment, LookingStrategy, unbounded
+from skewless.operators.similarity.strategies.looking import (
+    ALONE,
+    Assignment,
+    LookingStrategy,
+    TaskView,
+    unbounded,
+)
 from skewless.operators.similarity.worksets import Worksets
 
 if TYPE_CHECKING:
@@ -22,14 +28,7 @@ class BruteForce(LookingStrategy):
         return "all in one"
 
     def assign(
-        self,
-        spec: SimilaritySpec,
-        points: Points,
-        known: Worksets | None,
-        stored: int = 0,
-        partners: float | None = None,
-        *,
-        founds: bool = True,
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, task: TaskView = ALONE
     ) -> Assignment:
         """The workset without bounds has all rows."""
         return unbounded(points)

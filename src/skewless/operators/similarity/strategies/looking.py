@@ -35,6 +35,20 @@ def unbounded(points: Points) -> Assignment:
     return Assignment(ids, far, Worksets.boundless(points))
 
 
+class TaskView(NamedTuple):
+    """What a task goes by besides its rows and the worksets that there are: how many rows are
+    `stored` already; how many `partners` a new row meets where everything is compared (None: all of
+    the other side); and whether it `founds` worksets. If all tasks did, they would make the same
+    ones."""
+
+    stored: int = 0
+    partners: float | None = None
+    founds: bool = True
+
+
+ALONE = TaskView()
+
+
 class LookingStrategy(SimilarityStrategy):
     """Says where a row is stored, where it looks for partners, and how worksets end."""
 
@@ -48,19 +62,10 @@ class LookingStrategy(SimilarityStrategy):
 
     @abstractmethod
     def assign(
-        self,
-        spec: SimilaritySpec,
-        points: Points,
-        known: Worksets | None,
-        stored: int = 0,
-        partners: float | None = None,
-        *,
-        founds: bool = True,
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, task: TaskView = ALONE
     ) -> Assignment:
-        """Give new rows their worksets, those `known` that are open or new ones. `stored` is how
-        many rows there are already, `partners` how many a new row meets where everything is
-        compared; None: all of the other side. Tasks do this on their own, side by side; so that
-        they do not all make the same worksets, only those that `founds` is told make any."""
+        """Give new rows their worksets, those `known` that are open or new ones. Tasks do this on
+        their own, side by side."""
 
     def probe(self, spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Ints]:
         """Which worksets rows have to look into: (row, number of the workset)."""
@@ -94,18 +99,11 @@ class OnTheFly(LookingStrategy):
         """The most worksets with so many rows in the state, of so many elements each."""
 
     def assign(
-        self,
-        spec: SimilaritySpec,
-        points: Points,
-        known: Worksets | None,
-        stored: int = 0,
-        partners: float | None = None,
-        *,
-        founds: bool = True,
+        self, spec: SimilaritySpec, points: Points, known: Worksets | None, task: TaskView = ALONE
     ) -> Assignment:
         known = None if known is None else known.open_ones()
-        most = self.limit(stored + len(points), width(points))
-        if founds or most is None or (known is not None and len(known) >= most):
+        most = self.limit(task.stored + len(points), width(points))
+        if task.founds or most is None or (known is not None and len(known) >= most):
             return form(spec, points, known, most)
         return unbounded(points) if known is None else into_known(spec, points, known)
 
