@@ -1,12 +1,13 @@
 """One key with half of all rows on both sides, and a condition that keeps few of its pairs.
 
-    python -m benchmarks.hot_pairs [--pairs 32000000] [--json]
+    python -m benchmarks.hot_pairs [--pairs 32000000] [--keeps 0.002] [--json]
 
 Every row of the hot key meets every other one within ten seconds: with so many pairs a batch, what
 counts is how fast pairs are looked at, and whether more than one core does it. The condition
-``abs(r_v - s_v) < 0.001`` keeps 0.2 % of them. Spark's own join has the same condition; ours is run
-with `sk.Hash()`, where the hot key is one instance's, and with `"auto"`, which splits it. Everyone
-must find the same number of rows; otherwise this ends with an error.
+``abs(r_v - s_v) < 0.001`` keeps 0.2 % of them; `--keeps` another part. Spark's own join has the
+same condition; ours is run with `sk.Hash()`, where the hot key is one instance's, and with
+`"auto"`, which splits it. Everyone must find the same number of rows; otherwise this ends with an
+error.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ FILE_S, WITHIN_S = 5, 10
 FILES_IN_REACH = 2 * WITHIN_S / FILE_S
 COLD_KEYS = 1_000_000
 HOT = -1
-CONDITION = "abs(r_v - s_v) < 0.001"
+KEEPS = 0.002  # of the pairs
 CONTESTANTS = (contestants.skewless, contestants.hashed, contestants.spark)
 
 OF_SPARK, OF_HASH = "Auto over Spark's own", "Auto over Hash"
@@ -85,7 +86,14 @@ class HotStreams:
         )
 
 
-def measure(pairs: int, batches: int, warmup: int, with_spark: bool, data: Path) -> Json:
+def condition(keeps: float) -> str:
+    """What about so many of the pairs fulfil: their values are even between 0 and 1."""
+    return f"abs(r_v - s_v) < {keeps / 2:f}D"
+
+
+def measure(
+    pairs: int, keeps: float, batches: int, warmup: int, with_spark: bool, data: Path
+) -> Json:
     """Everyone's figures for so many pairs a batch, and how they compare."""
     streams = HotStreams(pairs, warmup + batches)
     say(f"{count(pairs)} pairs a batch: data")
@@ -98,7 +106,7 @@ def measure(pairs: int, batches: int, warmup: int, with_spark: bool, data: Path)
             "rows_per_batch": 2 * streams.rows,
             "within_s": WITHIN_S,
             "how": "inner",
-            "condition": CONDITION,
+            "condition": condition(keeps),
             "instances": 2,
             "unix_sockets": False,
         }
@@ -110,19 +118,25 @@ def measure(pairs: int, batches: int, warmup: int, with_spark: bool, data: Path)
     ratios = {figure: round(ratio, 2) for figure, ratio in ratios.items()}
     return {
         "pairs": pairs,
+        "keeps": keeps,
         "batches": batches,
         "warmup": warmup,
         "contestants": results,
         "ratios": ratios,
         "targets": [
-            t.judge(ratios[t.figure]) for t in TARGETS.get(pairs, ()) if t.figure in ratios
+            target.judge(ratios[target.figure])
+            for target in (TARGETS.get(pairs, ()) if keeps == KEEPS else ())
+            if target.figure in ratios
         ],
         "same_result_rows": len({found["result_rows"] for found in results.values()}) == 1,
     }
 
 
 def show(out: Console, run: Json) -> None:
-    title = f"{count(run['pairs'])} pairs a batch, {run['batches']} batches after {run['warmup']}"
+    title = (
+        f"{count(run['pairs'])} pairs a batch of which {run['keeps']:.3%} are kept, "
+        f"{run['batches']} batches after {run['warmup']}"
+    )
     table = Table(title=title, title_justify="left")
     headings = ("mean ms", "median ms", "p99 ms", "M pairs/s", "busiest/mean", "result rows")
     table.add_column("")
@@ -144,6 +158,9 @@ def main(
     pairs: Annotated[
         int | None, typer.Option(min=4, help="Pairs of a batch. Default: 32 M and 200 M.")
     ] = None,
+    keeps: Annotated[
+        float, typer.Option(min=1e-5, max=1, help="The part of the pairs that is kept.")
+    ] = KEEPS,
     batches: Annotated[int, typer.Option(min=1, help="Batches to measure.")] = 8,
     warmup: Annotated[int, typer.Option(min=0, help="Batches before.")] = 8,
     spark: Annotated[bool, typer.Option(help="Run Spark's own join, too.")] = True,
@@ -160,7 +177,7 @@ def main(
     if not as_json:
         out.print(machine_line(told), "\n")
     for size in PAIRS if pairs is None else (pairs,):
-        report["runs"].append(measure(size, batches, warmup, spark, data))
+        report["runs"].append(measure(size, keeps, batches, warmup, spark, data))
         if not as_json:
             show(out, report["runs"][-1])
     if as_json:
