@@ -24,9 +24,10 @@ from rich.table import Table
 
 from benchmarks import aggregations
 from benchmarks.data import DATA, Streams, read_through
-from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.measure import Json, run_fresh, say
 from benchmarks.session import settings
 from benchmarks.tables import console, count, machine, machine_line, times
+from benchmarks.telling import start
 
 GROUPINGS = ("BatchAware", "PdStream", "PKG", "KeyGrouping", "ShuffleGrouping")
 BATCH_S = 5.0
@@ -145,7 +146,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)

@@ -11,7 +11,6 @@ join must find the same number of rows; otherwise this ends with an error.
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from pathlib import Path
@@ -21,12 +20,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from benchmarks import from_json_contestants as contestants
 from benchmarks.data import DATA, Streams, read_through, stream_files
-from benchmarks.measure import ContestantError, Json, run_fresh, say
-from benchmarks.tables import console, count, machine, machine_line, times
+from benchmarks.measure import Json, run_fresh, say
+from benchmarks.tables import count
+from benchmarks.telling import Telling, show_ratios, start
 
 SIZES = {1_000_000: (4, 2), 100_000: (10, 5)}  # values of both sides: batches, and those before
 FILE_S, WITHIN_S = 5.0, 10
@@ -97,14 +98,18 @@ def measure(rows_per_batch: int, batches: int, warmup: int, data: Path) -> Json:
     }
 
 
-def shown(run: Json) -> Table:
+def show(out: Console, run: Json) -> None:
     title = f"{count(run['rows_per_batch'])} values per batch, {run['batches']} batches"
     table = Table("", "values/s", "median ms", "result rows", title=title, title_justify="left")
     for function in JOINING:
         one = run["contestants"][function.__name__]
         figures = (one["rows_per_s"], one["median_ms"], one["result_rows"])
         table.add_row(function.__name__, *map(count, figures))
-    return table
+    out.print(table)
+    parsing = run["contestants"]["parsing"]["s_per_million"]
+    told_s = ", ".join(f"{name} {seconds} s" for name, seconds in parsing.items())
+    out.print(f"parsing alone, per million values: {told_s}")
+    show_ratios(out, run)
 
 
 def main(
@@ -119,30 +124,13 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare `sk.from_json` with Spark's `from_json`, in joins and alone."""
-    told, out = machine(), console()
-    report: Json = {"benchmark": "from_json", "machine": told, "runs": []}
-    if not as_json:
-        out.print(machine_line(told), "\n")
+    telling = Telling("from_json", as_json)
     for size in SIZES if rows_per_batch is None else (rows_per_batch // 2 * 2,):
         default, before = SIZES.get(size, (10, 5))
         run = measure(size, batches or default, before if warmup is None else warmup, data)
-        report["runs"].append(run)
-        if not as_json:
-            out.print(shown(run))
-            parsing = run["contestants"]["parsing"]["s_per_million"]
-            told_s = ", ".join(f"{name} {seconds} s" for name, seconds in parsing.items())
-            out.print(f"parsing alone, per million values: {told_s}")
-            for figure, ratio in run["ratios"].items():
-                out.print(f"  {figure}: {times(ratio)}")
-    if as_json:
-        print(json.dumps(report))
-    if not all(run["same_result_rows"] for run in report["runs"]):
-        say("the contestants found different numbers of result rows")
-        raise typer.Exit(1)
+        telling.run(run, show)
+    telling.end()
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)

@@ -12,7 +12,6 @@ error.
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,9 +25,10 @@ from rich.table import Table
 
 from benchmarks import contestants
 from benchmarks.data import DATA, SIDES, read_through
-from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.measure import Json, run_fresh, say
 from benchmarks.session import settings
-from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
+from benchmarks.tables import Target, count
+from benchmarks.telling import Telling, show_ratios, start
 from skewless.workloads.zipf import EPOCH, empty_folder, generator, publish
 
 PAIRS = (32_000_000, 200_000_000)
@@ -148,10 +148,7 @@ def show(out: Console, run: Json) -> None:
         waits = [count(found[figure]) for figure in ("mean_ms", "median_ms", "p99_ms")]
         table.add_row(name, *waits, speed, uneven, count(found["result_rows"]))
     out.print(table)
-    judged = {target["figure"]: verdict(target) for target in run["targets"]}
-    for figure, ratio in run["ratios"].items():
-        out.print(f"  {figure}: {times(ratio)}  {judged.get(figure, '')}".rstrip())
-    out.print()
+    show_ratios(out, run)
 
 
 def main(
@@ -170,25 +167,11 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """One hot key, many pairs, a condition that keeps few of them."""
-    told, out = machine(), console()
-    report: Json = {
-        "benchmark": "hot_pairs", "machine": told, "settings": settings(False), "runs": []
-    }  # fmt: skip
-    if not as_json:
-        out.print(machine_line(told), "\n")
+    telling = Telling("hot_pairs", as_json, settings=settings(False))
     for size in PAIRS if pairs is None else (pairs,):
-        report["runs"].append(measure(size, keeps, batches, warmup, spark, data))
-        if not as_json:
-            show(out, report["runs"][-1])
-    if as_json:
-        print(json.dumps(report))
-    if not all(run["same_result_rows"] for run in report["runs"]):
-        say("the contestants found different numbers of result rows")
-        raise typer.Exit(1)
+        telling.run(measure(size, keeps, batches, warmup, spark, data), show)
+    telling.end()
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)

@@ -27,7 +27,8 @@ from benchmarks import kafka_contestants as contestants
 from benchmarks.data import DATA, SIDES, Streams
 from benchmarks.measure import ContestantError, Json, run_fresh, say
 from benchmarks.session import settings
-from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
+from benchmarks.tables import Target, count
+from benchmarks.telling import Telling, show_ratios, start
 from tests.kafka.broker import Broker, running_broker
 
 SIZES = (1_000_000, 100_000)
@@ -147,10 +148,7 @@ def show(out: Console, run: Json) -> None:
         figures = ("rows_per_s", "median_ms", "p99_ms", "result_rows")
         table.add_row(name.replace("_", " "), *(count(result[figure]) for figure in figures))
     out.print(table)
-    judged = {target["figure"]: verdict(target) for target in run["targets"]}
-    for figure, ratio in run["ratios"].items():
-        out.print(f"  {figure}: {times(ratio)}  {judged.get(figure, '')}".rstrip())
-    out.print()
+    show_ratios(out, run)
 
 
 def main(
@@ -169,27 +167,15 @@ def main(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Compare skewless with Spark from Kafka to Kafka, and exactly once with at least once."""
-    told = machine()
-    report: Json = {"benchmark": "kafka", "machine": told, "settings": settings(False), "runs": []}
-    out = console()
-    if not as_json:
-        out.print(machine_line(told), "\n")
+    telling = Telling("kafka", as_json, settings=settings(False))
     for size in SIZES if rows is None else (rows // 4 * 4,):
         default, before = default_batches(size)
         with running_broker(memory="1g") as broker:
             chosen = batches or default, before if warmup is None else warmup
-            report["runs"].append(measure(broker, size, *chosen, data))
-        if not as_json:
-            show(out, report["runs"][-1])
-    if as_json:
-        print(json.dumps(report))
-    if not all(run["same_result_rows"] for run in report["runs"]):
-        say("the contestants found different numbers of result rows")
-        raise typer.Exit(1)
+            run = measure(broker, size, *chosen, data)
+        telling.run(run, show)
+    telling.end()
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)

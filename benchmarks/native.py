@@ -19,7 +19,6 @@ find the same number of result rows; otherwise this ends with an error.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,18 +30,14 @@ from rich.table import Table
 
 from benchmarks import contestants
 from benchmarks.data import DATA, Streams, read_through
-from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.measure import Json, run_fresh, say
 from benchmarks.session import settings
 from benchmarks.tables import (
     Target,
-    console,
     count,
     gigabytes,
-    machine,
-    machine_line,
-    times,
-    verdict,
 )
+from benchmarks.telling import Telling, show_ratios, start
 
 SIZES = (1_000_000, 100_000, 2_000)
 SKEWS = (0.0, 1.5)
@@ -206,10 +201,7 @@ def show(out: Console, run: Json) -> None:
         same = {True: "all agree", False: "[red]they differ[/]", None: "not compared"}
         agree = same[run["same_result_rows"]]
         out.print(f"{run['matches_per_row']:g} matches per row of a side; result rows: {agree}")
-    judged = {target["figure"]: verdict(target) for target in run["targets"]}
-    for figure, ratio in run["ratios"].items():
-        out.print(f"  {figure}: {times(ratio)}  {judged.get(figure, '')}".rstrip())
-    out.print()
+    show_ratios(out, run)
 
 
 def _speed(result: Json) -> list[str]:
@@ -268,13 +260,7 @@ def main(
     if unknown := [group for group in groups if group not in GROUPS]:
         raise typer.BadParameter(f"{unknown[0]!r} is none of: {', '.join(GROUPS)}")
     sizes = SIZES if rows_per_batch is None else (rows_per_batch // 2 * 2,)
-    told = machine()
-    report: Json = {
-        "benchmark": "native", "machine": told, "settings": settings(unix_sockets), "runs": []
-    }  # fmt: skip
-    out = console()
-    if not as_json:
-        out.print(machine_line(told), "\n")
+    telling = Telling("native", as_json, settings=settings(unix_sockets))
     for size in sizes:
         default, before = default_batches(size)
         for skew in SKEWS if zipf is None else (zipf,):
@@ -282,18 +268,9 @@ def main(
                 size, skew, batches or default, before if warmup is None else warmup,
                 matches, instances, unix_sockets, how, files, sink,
             )  # fmt: skip
-            report["runs"].append(measure(run, groups, data))
-            if not as_json:
-                show(out, report["runs"][-1])
-    if as_json:
-        print(json.dumps(report))
-    if any(run["same_result_rows"] is False for run in report["runs"]):
-        say("the contestants found different numbers of result rows")
-        raise typer.Exit(1)
+            telling.run(measure(run, groups, data), show)
+    telling.end()
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)

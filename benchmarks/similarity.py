@@ -44,10 +44,11 @@ from rich.table import Table
 from benchmarks import similarity_contestants as contestants
 from benchmarks import similarity_core
 from benchmarks.data import DATA, SIDES
-from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.measure import Json, run_fresh, say
 from benchmarks.session import settings
 from benchmarks.similarity_core import FIRST_S, STRATEGIES, WINDOW_S, Case
 from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
+from benchmarks.telling import start
 from skewless.workloads import Vectors
 from skewless.workloads.zipf import empty_folder, publish
 
@@ -383,7 +384,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)

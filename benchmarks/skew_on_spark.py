@@ -17,7 +17,6 @@ For wall times Hash and Auto are run by turns, and the best of each compared. At
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -29,9 +28,10 @@ from rich.table import Table
 
 from benchmarks.balanced import STRATEGIES, balanced
 from benchmarks.data import DATA, Streams, read_through
-from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.measure import Json, run_fresh, say
 from benchmarks.session import settings
-from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
+from benchmarks.tables import Target, count, verdict
+from benchmarks.telling import Telling, show_ratios, start
 from skewless.arrays.types import Floats
 
 FILE_S = 5.0
@@ -207,10 +207,7 @@ def show(out: Console, run: Json) -> None:
     out.print(f"result rows: {agree}")
     if "auto" in run["strategies"]:
         out.print(f"auto: {run['strategies']['auto']['verdict']}", markup=False)
-    judged = {target["figure"]: verdict(target) for target in run["targets"]}
-    for figure, ratio in run["ratios"].items():
-        out.print(f"  {figure}: {times(ratio)}  {judged.get(figure, '')}".rstrip())
-    out.print()
+    show_ratios(out, run)
 
 
 def main(
@@ -237,34 +234,19 @@ def main(
         raise typer.BadParameter(f"{unknown[0]!r} is none of: {', '.join(STRATEGIES)}")
     size = Size(rows_per_batch // 2 * 2, batches, warmup, instances)
     cases = [c for c in CASES if zipf is None or c == Case(zipf, 0)] or [Case(zipf or 0.0, 0)]
-    told = machine()
-    report: Json = {
-        "benchmark": "skew_on_spark", "machine": told, "settings": settings(False),
-        "rows_per_batch": size.rows_per_batch, "batches": batches, "warmup": warmup,
-        "instances": instances, "runs": [],
-    }  # fmt: skip
-    out = console()
-    if not as_json:
-        out.print(machine_line(told), "\n")
+    telling = Telling(
+        "skew_on_spark", as_json, settings=settings(False), rows_per_batch=size.rows_per_batch,
+        batches=batches, warmup=warmup, instances=instances,
+    )  # fmt: skip
     for case in cases:
-        report["runs"].append(measure(case, size, names, data))
-        if not as_json:
-            show(out, report["runs"][-1])
+        telling.run(measure(case, size, names, data), show)
     if zipf is None and "auto" in names:
-        report["quiet"] = quiet = measure_quiet(instances, data)
-        if not as_json:
-            judged = quiet["targets"][0]
-            what = f"{count(QUIET_BATCHES)} batches of {count(QUIET_ROWS)} uniform rows"
-            out.print(f"{what}: {judged['value']} decisions  {verdict(judged)}")
-    if as_json:
-        print(json.dumps(report))
-    if not all(run["same_result_rows"] for run in report["runs"]):
-        say("the strategies found different numbers of result rows")
-        raise typer.Exit(1)
+        quiet = measure_quiet(instances, data)
+        judged = quiet["targets"][0]
+        what = f"{count(QUIET_BATCHES)} batches of {count(QUIET_ROWS)} uniform rows"
+        telling.note("quiet", quiet, f"{what}: {judged['value']} decisions  {verdict(judged)}")
+    telling.end()
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)

@@ -24,7 +24,7 @@ from rich.table import Table
 
 from benchmarks.data import DATA, Streams
 from benchmarks.grown import grown
-from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.measure import Json, run_fresh, say
 from benchmarks.session import settings
 from benchmarks.tables import (
     Target,
@@ -36,6 +36,7 @@ from benchmarks.tables import (
     times,
     verdict,
 )
+from benchmarks.telling import start
 
 ROWS = "1000000,5000000,20000000"
 FILL_ROWS_MAX = 1_000_000  # per batch while filling
@@ -185,7 +186,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)

@@ -36,9 +36,10 @@ from rich.table import Table
 
 from benchmarks import three_way_contestants as contestants
 from benchmarks.data import DATA
-from benchmarks.measure import ContestantError, Json, run_fresh, say
+from benchmarks.measure import Json, run_fresh, say
 from benchmarks.session import settings
 from benchmarks.tables import Target, console, count, machine, machine_line, times, verdict
+from benchmarks.telling import start
 from benchmarks.three_way_core import CHAIN, CYCLE, STRATEGIES, Case, Figures, measure
 from skewless.workloads import LiveCommerce, SixFields, write_live_commerce
 
@@ -265,7 +266,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        typer.run(main)
-    except ContestantError as error:
-        raise SystemExit(str(error)) from None
+    start(main)
