@@ -97,10 +97,13 @@ def groups(a: DataFrame, b: DataFrame) -> sk.Aggregated:
     named: dict[str, str] = {"n": "count"}
     sk.aggregate(a, by, aggs, time="at", window=("10 minutes", timedelta(minutes=1)))
     sk.aggregate(a, [], named, strategy=sk.PKG())
+    sk.aggregate(a, "k", [F.count("*").alias("n"), F.sum("x")])
     sk.aggregate(a, by, named, strategy=sk.PdStream(expected="auto", count_arriving=False))
     sk.aggregate(a, "k", {"squares": (SumOfSquares(), "x")}, grouping="auto")
     joined = sk.join(a, b, "k", time="at", within="1 minute")
     joined.groupBy(by, time="at", window=timedelta(minutes=1)).agg(aggs)
+    joined.groupBy("k").agg(F.sum("x"), F.count("*")).select("k")
+    joined.groupBy("k").count()
     condition: Column = joined["k"] > 1
     wanted = joined.filter(condition).withColumn("x", F.lit(1)).drop("y").selectExpr("k", "at")
     return wanted.groupBy("k", time="at", window="1 minute", strategy=sk.PKG()).agg(n="count")
@@ -157,6 +160,7 @@ sk.similarity_join(a, b, on="v", threshold=1, within="1 s", on_bad="x")  # wrong
 sk.aggregate(a, 3, {"n": "count"})  # wrong
 sk.aggregate(a, "k", ["count"])  # wrong
 sk.aggregate(a, "k", {"n": "count"}, grouping="foo")  # wrong
+joined.groupBy("k").agg("count")  # wrong
 sk.aggregate(a, "k", {"n": "count"}, strategy=sk.Hash())  # wrong
 sk.aggregate(a, "k", {"n": "count"}, strategy=sk.PdStream(expected="high"))  # wrong
 sk.aggregate(a, "k", {"n": "count"}, window=5)  # wrong

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 import skewless as sk
-from skewless.errors import CheckpointMismatchError
+from skewless.errors import ArgumentError, CheckpointMismatchError
 from tests.spark.support import (
     TIMESTAMP,
     FileStream,
@@ -538,3 +538,52 @@ def test_the_mode_without_windows_is_update(spark: SparkSession, tmp_path: Path)
     source = file_stream(tmp_path / "in", tables)
     out = run(sk.aggregate(source.read(spark), "k", {"n": "count"}), tmp_path)
     assert_same(rows_of(spark.read.parquet(str(out))), multiset([(1, 1), (2, 1), (1, 2)]))
+
+
+def test_aggregates_of_pyspark(everything: DataFrame) -> None:
+    """As Spark has them, with its names and types."""
+    wanted = [
+        F.count("*"),
+        F.count(F.lit(1)).alias("one"),
+        F.count("s"),
+        F.sum("whole"),
+        F.sum("d").alias("Total"),
+        F.avg("whole"),
+        F.mean("x").alias("x"),
+        F.min("s"),
+        F.max("at"),
+        F.variance("whole"),
+        F.stddev("d"),
+        F.approx_count_distinct("tiny"),
+        F.stddev("f"),
+        F.expr("sum(x) as sum_of_x"),
+    ]
+    native = everything.groupBy("k").agg(*wanted)
+    result = sk.aggregate(everything, "k", wanted)
+    assert result.columns == native.columns
+    compared(result, native, 1)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "why"),
+    [
+        ("avg(d)", "cast the column to double first"),
+        ("count(DISTINCT s)", "approx_count_distinct"),
+        ("sum(whole) FILTER (WHERE whole > 1)", "without DISTINCT and FILTER"),
+        ("sum(whole + 1)", "added with withColumn first"),
+        ("sum(cast(whole as double))", "added with withColumn first"),
+        ("count(s, whole)", "of one column"),
+        ("count(null)", "of one column"),
+        ("sum(whole) + 1", "more than one aggregate"),
+        ("first(whole)", "there are: count, sum, min"),
+        ("approx_count_distinct(s, 0.01)", "sk.ApproxDistinct"),
+        ("whole", "Spark says: "),
+        ("sum(nope)", "Spark says: "),
+    ],
+)
+def test_aggregates_of_pyspark_that_are_not_there(
+    everything: DataFrame, wanted: str, why: str
+) -> None:
+    with pytest.raises(ArgumentError, match="`aggs` must be") as refused:
+        sk.aggregate(everything, "k", F.expr(wanted))
+    assert why in str(refused.value)

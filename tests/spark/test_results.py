@@ -163,6 +163,28 @@ def test_groups(static: sk.Joined, rows: DataFrame) -> None:
         assert_same(multiset(grouped.dataframe().collect()), multiset(expected.collect()))
 
 
+def test_groups_as_in_pyspark(static: sk.Joined, rows: DataFrame) -> None:
+    """Names, types and values are PySpark's."""
+    grouped, native = static.groupBy("k"), rows.groupBy("k")
+    for ours, theirs in (
+        (grouped.count(), native.count()),
+        (grouped.sum("a", "b"), native.sum("a", "b")),
+        (grouped.avg("a"), native.avg("a")),
+        (grouped.mean("b"), native.mean("b")),
+        (grouped.min("b"), native.min("b")),
+        (grouped.agg(F.min("at")), native.agg(F.min("at"))),
+        (grouped.max("a"), native.max("a")),
+        (
+            grouped.agg(F.sum("a").alias("x"), F.count("*")),
+            native.agg(F.sum("a").alias("x"), F.count("*")),
+        ),
+    ):
+        assert ours.dtypes == theirs.dtypes
+        assert_same(multiset(ours.dataframe().collect()), multiset(theirs.collect()))
+    total = grouped.agg(x=F.sum("a"), n="count")
+    assert total.columns == ["k", "x", "n"]
+
+
 def test_groups_of_a_stream_in_windows(streaming: sk.Joined) -> None:
     grouped = streaming.groupBy("k", time="at", window="5 seconds").agg(n="count")
     same = sk.aggregate(streaming, ["k"], {"n": "count"}, time="at", window="5 seconds")
@@ -181,8 +203,12 @@ def test_bad_groups(static: sk.Joined) -> None:
         static.groupBy("nope").agg(n="count")
     with pytest.raises(TypeError, match="windo"):
         static.groupBy("k", windo="1 minute")  # type: ignore[call-arg]
-    with pytest.raises(AttributeError, match=r"GroupedResult has no 'count'. It has: agg, such as"):
-        static.groupBy("k").count()  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"GroupedResult has no 'pivot'. It has: agg, avg, c"):
+        static.groupBy("k").pivot("a")  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match="`agg` must be"):
+        static.groupBy("k").agg(F.sum("a"), n="count")
+    with pytest.raises(ArgumentError, match="`columns` must be the columns"):
+        static.groupBy("k").sum()
     assert repr(static.groupBy("k", F.col("a"))).startswith("GroupedResult[by: k, ")
     assert "\n" not in repr(static.groupBy("k"))
 

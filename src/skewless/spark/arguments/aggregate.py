@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -13,16 +13,14 @@ from pyspark.sql.types import StructField, StructType
 from skewless.arrays.types import KeyColumn, SideSpec
 from skewless.durations import parse_duration_us
 from skewless.engine.operator import Operator
-from skewless.errors import ArgumentError, ColumnError
-from skewless.operators.aggregate.accumulators.base import Accumulator
-from skewless.operators.aggregate.accumulators.distinct import ApproxDistinct
+from skewless.errors import ArgumentError
 from skewless.operators.aggregate.accumulators.extremes import Extreme
-from skewless.operators.aggregate.accumulators.named import NAMED, WITH_PARAMETER
 from skewless.operators.aggregate.operator import AggregateOperator
 from skewless.operators.aggregate.spec import Aggregate, AggregateSpec, Mode
 from skewless.operators.aggregate.windows import Window
 from skewless.placement.grouping import Grouping
 from skewless.spark.arguments import columns
+from skewless.spark.arguments.aggs import Aggs, Parsed, parse_aggs
 from skewless.spark.arguments.clock_rules import parse_clock_rules
 from skewless.spark.arguments.keys import parse_by
 from skewless.spark.arguments.kinds import Auto, Duration, ErrorOrDrop, Name, Source
@@ -30,17 +28,13 @@ from skewless.spark.arguments.times import check_null_times, parse_lates, parse_
 from skewless.spark.result import BELOW, Result, sizes
 from skewless.strategies import choose_strategy
 
-AGGS = (
-    '{"name": aggregate}, each one of "count", ("sum", "column"), ("quantile", "column", 0.95) or '
-    "(sk.Accumulator, *columns); by name: " + ", ".join([*NAMED, *WITH_PARAMETER])
-)
 SLIDES_MAX = 1000
 
 
 def aggregate(
     df: Source,
     by: Name | Sequence[Name],
-    aggs: Mapping[str, object],
+    aggs: Aggs,
     *,
     time: Name | None = None,
     window: Duration | tuple[Duration, Duration] | None = None,
@@ -72,7 +66,8 @@ def aggregate(
         What to compute: ``{"n": "count", "total": ("sum", "amount"),
         "p95": ("quantile", "latency", 0.95), "users": ("approx_distinct", "user"),
         "geo": (MyAccumulator(), "x", "y")}``. Known by name: count, sum, min, max, mean (avg),
-        variance, stddev, approx_distinct, quantile. Your own: derive from `sk.Accumulator`.
+        variance, stddev, approx_distinct, quantile. Your own: derive from `sk.Accumulator`. Or
+        aggregates as in PySpark, such as ``[F.count("*").alias("n"), F.sum("amount")]``.
     time
         The event-time column; needed with `window`. Default: that of the input's ``withWatermark``.
     window
@@ -112,7 +107,7 @@ def aggregate(
     keys = parse_by(this, by)
     windows, late_us, time_index = _parse_times(this, time, window, late)
     rules = parse_clock_rules(idle_after, max_ahead, [this], [time_index])
-    parsed = _parse_aggs(this, aggs)
+    parsed = parse_aggs(this, aggs)
     _refuse_names_twice(this, keys, parsed, windows)
     needed = _needed(keys, time_index, parsed)
     spec = _spec(this, needed, keys, time_index, late_us, parsed, windows, drop_null_times)
@@ -126,9 +121,6 @@ def aggregate(
 
     taken, windowed = (tuple(needed),), windows is not None
     return Aggregated((df,), taken, schema, make=make, windowed=windowed, rules=rules)
-
-
-Parsed = list[tuple[str, Accumulator, tuple[int, ...]]]
 
 
 def _parse_times(
@@ -150,46 +142,6 @@ def _parse_times(
     index = parse_time(this, time, why="there is a `window`")
     [late_us] = parse_lates(late, [this], [index])
     return Window(size_us, slide_us), late_us, index
-
-
-def _parse_aggs(this: columns.Input, aggs: object) -> Parsed:
-    if not isinstance(aggs, Mapping) or not aggs:
-        raise ArgumentError("aggs", aggs, AGGS)
-    parsed: Parsed = []
-    for name, wanted in aggs.items():
-        if not isinstance(name, str) or not name:
-            raise ArgumentError("aggs", aggs, f"names of columns as keys; {name!r} is none")
-        parsed.append((name, *_parse_agg(this, f'aggs["{name}"]', wanted)))
-    return parsed
-
-
-def _parse_agg(
-    this: columns.Input, argument: str, wanted: object
-) -> tuple[Accumulator, tuple[int, ...]]:
-    what, *rest = wanted if isinstance(wanted, tuple | list) and wanted else (wanted,)
-    make: Callable[[Sequence[pa.DataType]], Accumulator]
-    if isinstance(what, Accumulator):
-        make = what.bind
-    elif isinstance(what, str) and what in WITH_PARAMETER and len(rest) == 2:
-        make = WITH_PARAMETER[what](rest.pop()).bind
-    elif isinstance(what, str) and what in NAMED:
-        make = NAMED[what]
-        if len(rest) > 1 or (not rest and what != "count"):
-            raise ArgumentError(argument, wanted, f'("{what}", "column")')
-    else:
-        raise ArgumentError(argument, wanted, AGGS)
-    indices = tuple(this.index(name, argument) for name in rest)
-    try:
-        bound = make([this.type_of(i) for i in indices])
-    except ValueError as error:
-        if isinstance(error, ArgumentError):
-            raise
-        described = ", ".join(this.described(i) for i in indices)
-        raise ColumnError(argument, described, str(error)) from error
-    if isinstance(bound, Extreme | ApproxDistinct):  # these compare values, by their bytes
-        for i in indices:
-            columns.refuse_collation(this, i, argument)
-    return bound, indices
 
 
 def _refuse_names_twice(

@@ -18,6 +18,9 @@ from pyspark.sql.types import DataType, StructField, StructType, _parse_datatype
 from skewless.spark.plans import class_of, conjuncts, empty_frame, id_of, items, reason
 
 EQUAL = {"EqualTo": False, "EqualNullSafe": True}
+OF_DOUBLES = {"VarianceSamp", "StddevSamp"}
+NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "decimal")
+DEFAULT_RSD = 0.05  # of Spark's approx_count_distinct
 
 
 class NotUnderstoodError(Exception):
@@ -41,6 +44,15 @@ class Equality:
     left: Operand
     right: Operand
     null_safe: bool
+
+
+@dataclass(frozen=True)
+class AggregateOf:
+    """An aggregate function of some columns, by its class in Spark, and the name it gets."""
+
+    name: str
+    function: str
+    columns: tuple[int, ...]
 
 
 def casts_of(
@@ -75,6 +87,38 @@ def column_index(frame: DataFrame, column: Column) -> int:
     if id_of(found) not in ids:
         raise NotUnderstoodError("windows are for `time` and `window` of sk.aggregate or groupBy")
     return ids.index(id_of(found))
+
+
+def aggregate_of(frame: DataFrame, column: Column) -> AggregateOf:
+    """What an aggregate of PySpark's computes; of what, if that is columns as they are."""
+    [found] = items(_analysed(lambda: frame.agg(column)).aggregateExpressions())
+    name = str(found.name())
+    inner = found.child() if class_of(found) == "Alias" else found
+    if class_of(inner) != "AggregateExpression":
+        raise NotUnderstoodError("it is more than one aggregate: compute the rest behind it")
+    if inner.isDistinct() or inner.filter().isDefined():
+        raise NotUnderstoodError("without DISTINCT and FILTER; there is approx_count_distinct")
+    function = inner.aggregateFunction()
+    kind = class_of(function)
+    children = items(function.children())
+    if kind in OF_DOUBLES:
+        children = [_without_widening(child) for child in children]
+    if kind == "Count" and all(child.foldable() and not child.nullable() for child in children):
+        return AggregateOf(name, kind, ())
+    if kind == "HyperLogLogPlusPlus" and function.relativeSD() != DEFAULT_RSD:
+        raise NotUnderstoodError("with another accuracy it is sk.ApproxDistinct(…)")
+    ids = [id_of(attribute) for attribute in items(_analysed(lambda: frame).output())]
+    own = [class_of(child) == "AttributeReference" and id_of(child) in ids for child in children]
+    if own != [True]:
+        raise NotUnderstoodError("of one column; what is computed is added with withColumn first")
+    return AggregateOf(name, kind, (ids.index(id_of(children[0])),))
+
+
+def _without_widening(expression: Any) -> Any:
+    """What Spark makes doubles of: our accumulators do so themselves."""
+    widened = class_of(expression) == "Cast" and expression.dataType().simpleString() == "double"
+    is_number = widened and expression.child().dataType().simpleString().startswith(NUMBERS)
+    return expression.child() if is_number else expression
 
 
 def _analysed(make: Any) -> Any:
