@@ -13,12 +13,14 @@ import pyarrow as pa
 from skewless import failpoints
 from skewless.arrays.columns import pieces_of_batch
 from skewless.arrays.keys import HIDDEN_BY
+from skewless.arrays.runs import bounds
 from skewless.arrays.types import FAR_US, Ints
 from skewless.engine.hosts import claim
 from skewless.engine.loss import by_lateness, put_together
 from skewless.engine.operator import Step
 from skewless.engine.output import NOTHING_WRITTEN, FileOutput
 from skewless.engine.report import InstanceLoad, InstanceReport
+from skewless.placement.units import slot_bounds
 from skewless.state.cache import CACHE
 from skewless.state.files import Folder
 from skewless.state.hiding import salt_of
@@ -108,6 +110,16 @@ class Instance:
             batch_id=self.batch_id,
             verify=0 <= segment.batch_id <= self.start.after_batch,
         )
+
+    @property
+    def own_range(self) -> Range:
+        """Its hashes, where every instance has an equal range of them."""
+        return slot_bounds(self.number, self.number, self.instances)
+
+    def own_rows(self, segment: SegmentInfo) -> Rows:
+        """The rows of a segment in its own range."""
+        rows = self.rows(segment)
+        return rows.slice(*bounds(rows.hashes, *self.own_range))
 
     def write(self, side: str, rows: Rows, kind: str, level: int = 0) -> None:
         """Rows that will be state."""

@@ -355,6 +355,13 @@ class Operator(ABC):
         """Store rows that have come together; tell what the tasks could not know of them."""
         return Arrival(name, runs=(RunRef(self.write(side, rows, context)),))
 
+    def store_or_send(self, side: str, rows: Rows, context: IngestContext) -> tuple[RunRef, ...]:
+        """Store the rows of one task, or send them to those who store what has come together."""
+        if context.outbox is None:
+            return (RunRef(self.write(side, rows, context)),)
+        context.outbox.put(side, rows)
+        return ()
+
     def write(
         self, side: str, rows: Rows, context: IngestContext, place: str = SEGMENTS
     ) -> SegmentInfo:

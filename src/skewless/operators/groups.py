@@ -11,11 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from skewless.arrays.columns import Columns
 from skewless.arrays.hashing import mix_words
 from skewless.arrays.keys import hash_keys, is_exact
 from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Ints, KeyColumn, SideSpec, UInts, frozen
 from skewless.arrays.values import is_bytes, some_value, words
+from skewless.state.segments import Rows
 
 
 @dataclass(frozen=True)
@@ -102,10 +104,28 @@ def number_keys(hashes: UInts, columns: Sequence[pa.Array], side: SideSpec) -> U
     return numbers
 
 
-def share_hashes(hashes: UInts, columns: Sequence[pa.Array]) -> bool:
+def number_parts(parts: Sequence[Rows], side: SideSpec) -> list[UInts]:
+    """The same for rows, of which there are only the keys, in several parts."""
+    if not parts:
+        return []
+    hashes = np.concatenate([rows.hashes for rows in parts])
+    numbers = number_keys(hashes, Columns.concat([rows.columns for rows in parts]), side)
+    return np.split(numbers, np.cumsum([len(rows) for rows in parts])[:-1])
+
+
+def share_hashes_across(parts: Sequence[Rows], side: SideSpec) -> bool:
+    """Whether several keys share a hash, by one row per hash and part."""
+    distinct = [
+        len(np.unique(np.concatenate(of))) if of else 0
+        for of in ([rows.hashes for rows in parts], number_parts(parts, side))
+    ]
+    return distinct[0] != distinct[1]
+
+
+def share_hashes(rows: Rows, side: SideSpec) -> bool:
     """Whether neighbours among sorted rows have equal hashes, but not equal keys."""
-    same = hashes[1:] == hashes[:-1]
-    for column in columns:
+    same = rows.hashes[1:] == rows.hashes[:-1]
+    for column in (rows.columns[key.index] for key in side.keys):
         above, below = column.slice(0, max(len(column) - 1, 0)), column.slice(1)
         alike = [pc.equal(above, below), pc.and_(above.is_null(), below.is_null())]
         if pt.is_floating(column.type):

@@ -96,12 +96,17 @@ def sorted_rows(
     arrived: pa.RecordBatch, side: SideSpec, cells: Ints | None
 ) -> tuple[Rows, Ints | None]:
     hashes = keys.hash_keys([arrived.column(k.index) for k in side.keys], side, cells)
+    rows, order = sort_by(hashes, arrived, side)
+    return rows, None if cells is None else cells[order]
+
+
+def sort_by(hashes: UInts, arrived: pa.RecordBatch, side: SideSpec) -> tuple[Rows, Ints]:
+    """Rows sorted by their hashes and times, and the order that they come in."""
     times = times_of(arrived.columns, side.time, arrived.num_rows)
     order = sort_order(frozen(hashes), frozen(times))
     columns = Columns(arrived.columns).take(order)
-    sorted_cells = None if cells is None else cells[order]
     times = times_of(columns, side.time, len(order))  # these are sorted already
-    return Rows(hashes[order], times, columns), sorted_cells
+    return Rows(hashes[order], times, columns), order
 
 
 def write_probes(

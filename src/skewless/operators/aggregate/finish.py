@@ -16,7 +16,6 @@ from skewless.errors import DataError
 from skewless.operators.aggregate.accumulate import merge_partials, positions_in, states_of
 from skewless.operators.aggregate.spec import PARTIALS, AggregateSpec
 from skewless.operators.groups import by_changes
-from skewless.placement.units import slot_bounds
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 from skewless.state.turns import in_turn
@@ -37,8 +36,7 @@ class FinishWork:
     touched: bool
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
-        mine = slot_bounds(instance.number, instance.number, instance.instances)
-        instance.reads = {PARTIALS: [mine]}
+        instance.reads = {PARTIALS: [instance.own_range]}
         fresh, old = self._touched(instance) if self.touched else ([], self._closed(instance))
         parts = [*fresh, *old]
         for ranges in in_turn(parts):
@@ -61,7 +59,7 @@ class FinishWork:
         for segment in (*self.old, *self.new):
             if segment.time_min_us > self.closed_to_us or segment.time_max_us <= self.after_us:
                 continue
-            rows = _in_range(instance, instance.rows(segment))
+            rows = instance.own_rows(segment)
             closing = (rows.times > self.after_us) & (rows.times <= self.closed_to_us)
             found.append(rows.take(np.flatnonzero(closing)))
         return found
@@ -69,7 +67,7 @@ class FinishWork:
     def _touched(self, instance: Instance) -> tuple[list[Rows], list[Rows]]:
         """The partial results of all groups that this batch has changed, new and old. Work follows
         the batch: old ones are found by a merge of sorted runs, as in a join."""
-        fresh = [_in_range(instance, instance.rows(segment)) for segment in self.new]
+        fresh = [instance.own_rows(segment) for segment in self.new]
         fresh = [rows for rows in fresh if len(rows)]
         if not fresh:
             return [], []
@@ -88,13 +86,6 @@ class FinishWork:
             )
             found.append(rows.take(positions_in(first, last)))
         return fresh, found
-
-
-def _in_range(instance: Instance, rows: Rows) -> Rows:
-    """The rows of an instance's range of hashes."""
-    low, high = slot_bounds(instance.number, instance.number, instance.instances)
-    begin = int(np.searchsorted(rows.hashes, np.uint64(low), "left"))
-    return rows.slice(begin, int(np.searchsorted(rows.hashes, np.uint64(high), "right")))
 
 
 def results_of(spec: AggregateSpec, merged: Rows) -> pa.RecordBatch:

@@ -15,8 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays.columns import Columns
-from skewless.arrays.sorting import sort_order
-from skewless.arrays.types import FAR_US, SideSpec, frozen
+from skewless.arrays.types import FAR_US, SideSpec
 from skewless.durations import format_duration_us
 from skewless.engine.changes import Adopted, Facts, adopt_columns, columns_facts
 from skewless.engine.operator import (
@@ -27,18 +26,17 @@ from skewless.engine.operator import (
     Input,
     Operator,
     Outcome,
-    RunRef,
     Step,
 )
 from skewless.engine.watermark import EventTimes
 from skewless.operators.deduplicate.work import KEPT, PENDING, DeduplicateWork
 from skewless.operators.groups import hash_groups, share_hashes
-from skewless.operators.ingesting import heavy_keys_of, in_pieces, usable_rows
+from skewless.operators.ingesting import heavy_keys_of, in_pieces, sort_by, usable_rows
 from skewless.operators.shares import equal_shares
 from skewless.state.commits import OperatorState
 from skewless.state.files import Folder
 from skewless.state.rewriting import Layout
-from skewless.state.segments import Rows, times_of
+from skewless.state.segments import Rows
 
 ARRIVED = pa.field("__arrived", pa.int64(), nullable=False)  # ties go by batch, task and piece
 TIME = pa.field("__time", pa.int64(), nullable=False)
@@ -58,10 +56,9 @@ class DeduplicateSpec:
         return replace(self, side=self.side.only(needed)), [needed]
 
     def inputs(self) -> tuple[Input, ...]:
-        side = self.side
-        return (
-            Input(PENDING, side.schema, side.time, side.late_us, self.drop_null_times, "input"),
-        )
+        of = self.side
+        only = Input(PENDING, of.schema, of.time, of.late_us, self.drop_null_times, "input")
+        return (only,)
 
     def kept_us(self) -> dict[str, int]:
         return {PENDING: self.within_us}
@@ -122,33 +119,23 @@ class DeduplicateOperator(Operator):
         return {PENDING: self.spec.layouts()[PENDING]}
 
     def store(self, name: str, side: str, rows: Rows, context: IngestContext) -> Arrival:
-        segment = self.write(side, rows, context)
-        collides = share_hashes(rows.hashes, [rows.columns[k.index] for k in self.spec.side.keys])
-        return Arrival(name, runs=(RunRef(segment),), detail={"collides": collides})
+        stored = super().store(name, side, rows, context)
+        return replace(stored, detail={"collides": share_hashes(rows, self.spec.side)})
 
     def _ingest_some(self, arrived: pa.RecordBatch, stamp: int, context: IngestContext) -> Arrival:
         count, side = arrived.num_rows, self.spec.side
-        usable = usable_rows(arrived, SideSpec(side.schema, (), (), side.time, side.late_us))
-        rows, dropped, time_max_us = usable.rows, usable.dropped, usable.time_max_us
+        usable = usable_rows(arrived, replace(side, keys=()))  # null is a key here
+        rows, dropped = usable.rows, usable.dropped
+        found = Arrival(PENDING, count, dropped=dropped, time_max_us=usable.time_max_us)
         if not rows.num_rows or (dropped and not self.spec.drop_null_times):
-            return Arrival(PENDING, count, dropped=dropped, time_max_us=time_max_us)
+            return found
         hashes = hash_groups([rows.column(k.index) for k in side.keys], side, rows.num_rows)
-        times = times_of(rows.columns, side.time, rows.num_rows)
-        order = sort_order(frozen(hashes), frozen(times))
-        columns = Columns(rows.columns).take(order)
-        stored = Rows(hashes[order], times[order], columns)
-        collides = share_hashes(stored.hashes, [columns[k.index] for k in side.keys])
+        stored, order = sort_by(hashes, rows, side)
         stamps = pa.array(np.full(len(order), stamp))
-        stamped = Rows(stored.hashes, stored.times, Columns([*columns, stamps]))
-        runs: tuple[RunRef, ...] = ()
-        if context.outbox is None:
-            runs = (RunRef(self.write(PENDING, stamped, context)),)
-        else:
-            context.outbox.put(PENDING, stamped)
-        return Arrival(
-            PENDING, count, runs, dropped=dropped, time_max_us=time_max_us,
-            heavy_keys=heavy_keys_of(stored, side), detail={"collides": collides},
-        )  # fmt: skip
+        stamped = replace(stored, columns=Columns([*stored.columns, stamps]))
+        runs = self.store_or_send(PENDING, stamped, context)
+        heavy, detail = heavy_keys_of(stored, side), {"collides": share_hashes(stored, side)}
+        return replace(found, runs=runs, heavy_keys=heavy, detail=detail)
 
     def coordinator(self, state: OperatorState | None, folder: Folder) -> Coordinator:
         return DeduplicateCoordinator(self)
@@ -164,27 +151,16 @@ class DeduplicateCoordinator(Coordinator):
         return {PENDING: watermark_us + 1, KEPT: kept}
 
     def plan(self, batch: Batch) -> Step:
-        spec, layouts = self.operator.spec, self.operator.spec.layouts()
+        spec, layouts, instances = self.operator.spec, self.operator.spec.layouts(), batch.instances
         new, old = tuple(run.segment for run in batch.new_runs()), batch.state.segments
-        collides = bool(batch.state.facts.get("collides")) or any(
-            arrival.detail.get("collides") for arrival in batch.arrivals
-        )
-        until = FAR_US if batch.is_last else batch.next_watermark_us
-        return Step(
-            name="deduplicate",
-            instances=batch.instances,
-            work=DeduplicateWork(spec.side, spec.within_us, batch.watermark_us, until,
-                                 new, old, collides),
-            emits=True,
-            layouts=layouts,
-            compaction=batch.compaction(
-                batch.instances,
-                layouts,
-                self._keep_after_us(batch.watermark_us),
-                shares=partial(equal_shares, batch.instances),
-            ),
-            must_finish=True,
-        )  # fmt: skip
+        seen = (batch.state.facts, *(arrival.detail for arrival in batch.arrivals))
+        collides = any(facts.get("collides") for facts in seen)
+        since, until = batch.watermark_us, FAR_US if batch.is_last else batch.next_watermark_us
+        work = DeduplicateWork(spec.side, spec.within_us, since, until, new, old, collides)
+        kept, shares = self._keep_after_us(since), partial(equal_shares, instances)
+        compaction = batch.compaction(instances, layouts, kept, shares=shares)
+        step = Step("deduplicate", instances, work, emits=True, must_finish=True)
+        return replace(step, layouts=layouts, compaction=compaction)
 
     def conclude(self, batch: Batch) -> Outcome:
         new = [run.segment for run in batch.new_runs()]

@@ -10,12 +10,10 @@ import pyarrow as pa
 
 from skewless.arrays.columns import Columns
 from skewless.arrays.firsts import TimedRun, first_rows
-from skewless.arrays.runs import bounds
-from skewless.arrays.types import SideSpec, UInts
+from skewless.arrays.types import SideSpec
 from skewless.engine.instance import Instance
 from skewless.engine.report import InstanceLoad
-from skewless.operators.groups import number_keys
-from skewless.placement.units import slot_bounds
+from skewless.operators.groups import number_parts, share_hashes_across
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, SegmentInfo
 from skewless.state.turns import in_turn
@@ -37,10 +35,9 @@ class DeduplicateWork:
     collides: bool
 
     def __call__(self, instance: Instance) -> Iterator[pa.RecordBatch]:
-        mine = slot_bounds(instance.number, instance.number, instance.instances)
-        instance.reads = {KEPT: [mine], PENDING: [mine]}
+        instance.reads = {side: [instance.own_range] for side in (KEPT, PENDING)}
         old = sorted(self.old, key=lambda s: s.side == KEPT)
-        every = [self._mine(s, instance) for s in (*self.new, *old)]
+        every = [instance.own_rows(s) for s in (*self.new, *old)]
         instance.clock.reset()
         count = sum(s.side == PENDING for s in (*self.new, *old))
         instance.detail = {"collides": False}
@@ -64,9 +61,9 @@ class DeduplicateWork:
         runs = [self._run(n, rows, pending=n < count) for n, rows in enumerate(parts)]
         heads = [run.heads() for run in runs]
         some = [rows.take(at) for rows, at in zip(keys, heads, strict=True)]
-        collides = self.collides or _disagree(some, self._numbers(some))
+        collides = self.collides or share_hashes_across(some, self.side)
         if collides:
-            numbers = self._numbers(keys)
+            numbers = number_parts(keys, self.side)
             places = [np.lexsort([run.times, n]) for run, n in zip(runs, numbers, strict=True)]
             runs = [
                 replace(run, codes=n[at], times=run.times[at], order=run.order[at])
@@ -78,24 +75,10 @@ class DeduplicateWork:
                 yield self._emit(rows.take(np.sort(where[at])), instance)
         instance.detail["collides"] |= collides
 
-    def _mine(self, segment: SegmentInfo, instance: Instance) -> Rows:
-        rows = instance.rows(segment)
-        mine = slot_bounds(instance.number, instance.number, instance.instances)
-        return rows.slice(*bounds(rows.hashes, *mine))
-
     def _run(self, number: int, rows: Rows, *, pending: bool) -> TimedRun:
         floor_us = self.watermark_us + (number >= len(self.new))
         order = rows.columns[-1].to_numpy() if pending else rows.times
         return TimedRun(rows.hashes, rows.times, order, floor_us)
-
-    def _numbers(self, parts: list[Rows]) -> list[UInts]:
-        """A number per row, equal where the values of keys are."""
-        if not parts:
-            return []
-        hashes = np.concatenate([rows.hashes for rows in parts])
-        columns = Columns.concat([rows.columns for rows in parts])
-        numbers = number_keys(hashes, columns, self.side)
-        return np.split(numbers, np.cumsum([len(rows) for rows in parts])[:-1])
 
     def _keys(self, rows: Rows, *, pending: bool) -> Rows:
         """The rows with their keys only."""
@@ -108,12 +91,3 @@ class DeduplicateWork:
         memory = Columns([*keys, pa.array(rows.times)])
         instance.write(KEPT, Rows(rows.hashes, rows.times, memory), kind=KEPT)
         return pa.RecordBatch.from_arrays(rows.columns[:-1], schema=self.side.schema)
-
-
-def _disagree(some: list[Rows], numbers: list[UInts]) -> bool:
-    """Whether several keys share a hash, by one row per hash and segment: those within one segment
-    were compared when they arrived."""
-    if not some:
-        return False
-    hashes, found = np.concatenate([rows.hashes for rows in some]), np.concatenate(numbers)
-    return len(np.unique(hashes)) != len(np.unique(found))
