@@ -26,9 +26,10 @@ from tests.spark.support import (
 )
 
 METHODS = (
-    "columns", "dataframe", "drop", "dtypes", "explain", "filter", "groupBy", "isStreaming",
-    "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF", "where",
-    "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed", "writeStream",
+    "columns", "dataframe", "drop", "dtypes", "explain", "filter", "groupBy", "groupby",
+    "isStreaming", "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF",
+    "transform", "where", "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed",
+    "writeStream",
 )  # fmt: skip
 
 
@@ -54,6 +55,11 @@ def rows(static: sk.Joined) -> DataFrame:
 
 # What is done to it ------------------------------------------------------------------------------
 
+
+def with_sum(rows: Any, *columns: str, name: str) -> Any:
+    return rows.withColumn(name, sum(rows[column] for column in columns))
+
+
 SHAPES: dict[str, Callable[[Any], Any]] = {
     "where": lambda r: r.where("k > 2"),
     "withColumns": lambda r: r.withColumns({"a": r.b, "B": r.a, "sum": r.a + r.b}),
@@ -66,6 +72,7 @@ SHAPES: dict[str, Callable[[Any], Any]] = {
     "selectExpr": lambda r: r.selectExpr("cast(k as string) key", "to_json(struct(*)) value"),
     "withColumn": lambda r: r.withColumn("sum", r.a + r.b).withColumn("a", F.lit(1)),
     "withColumnRenamed": lambda r: r.withColumnRenamed("a", "number"),
+    "transform": lambda r: r.transform(with_sum, "a", "b", name="sum").transform(lambda s: s),
     "drop": lambda r: r.drop("a", "seen").drop(F.col("b")),
     "chain": lambda r: (
         r.where("k < 5").withColumn("apart", F.col("seen").cast("long") - F.col("at").cast("long"))

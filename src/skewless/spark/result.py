@@ -69,6 +69,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("skewless")
 
+Made = TypeVar("Made")
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Result(ABC):
@@ -258,6 +260,12 @@ class Result(ABC):
         return GroupedResult(
             self, tuple(listed), time, window, late, strategy, instances, on_null_time
         )
+
+    groupby = groupBy
+
+    def transform(self, func: Callable[..., Made], *args: Any, **kwargs: Any) -> Made:
+        """What a function makes of it, so that steps of your own stand in a row."""
+        return func(self, *args, **kwargs)
 
     def _then(self, method: str, *arguments: Any) -> Self:
         step = (method, arguments)
@@ -568,9 +576,10 @@ class Plan:
 
 
 OFFERED = (
-    "columns", "dataframe", "drop", "dtypes", "explain", "filter", "groupBy", "isStreaming",
-    "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF", "where",
-    "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed", "writeStream",
+    "columns", "dataframe", "drop", "dtypes", "explain", "filter", "groupBy", "groupby",
+    "isStreaming", "printSchema", "schema", "select", "selectExpr", "show", "sparkSession", "toDF",
+    "transform", "where", "withColumn", "withColumnRenamed", "withColumns", "withColumnsRenamed",
+    "writeStream",
 )  # fmt: skip
 JOINS = " sk.join(…) and the other operators take results as they take DataFrames."
 FIRSTS = " Rows of a stream that come again are left out by sk.deduplicate(result, …)."
@@ -584,7 +593,6 @@ INSTEAD = {
     "dropDuplicates": FIRSTS,
     "dropDuplicatesWithinWatermark": FIRSTS,
     "drop_duplicates": FIRSTS,
-    "groupby": ROWS,
     "join": JOINS,
     "withWatermark": " A result brings its watermark along; nothing in it is late.",
     "write": " A stream is written by writeStream.",
