@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 from unittest import mock
+
+import pytest
 
 from skewless import failpoints
 from skewless.engine.lifecycle import DURABLE, TRANSIENT
+from skewless.errors import StateDamagedError
 from skewless.state.commits import CommitLog
 from skewless.state.files import Folder
 from tests.queries import OperatorRun, PipelineRun
@@ -24,6 +27,16 @@ Crash = tuple[int, str, int]  # the batch, the point, and at which visit of it
 
 class CrashError(Exception):
     """The process ends here, as far as the core can tell."""
+
+
+class Story(Protocol):
+    """Batches for an operator, with what must come of them."""
+
+    @property
+    def batches(self) -> Sequence[Any]: ...
+
+    def assert_published(self, run: Any, batches: int) -> None:
+        """Readers of the output see just the results of so many batches, each once."""
 
 
 @contextmanager
@@ -54,6 +67,79 @@ def run_through(
             except CrashError:
                 query.reopen(next(starts))
         query.run(number, batch)
+
+
+def crash_in(
+    run: OperatorRun, story: Story, batch: int, crash: tuple[str, int], again: Any = None
+) -> None:
+    """A batch crashes at a visit of a point, and the query goes on with another setup: readers see
+    the batch if it was committed, and in the end all of them. Those before it are done."""
+    point, visit = crash
+    with crash_at(point, visit), pytest.raises(CrashError):
+        run.run(batch, story.batches[batch])
+    run.reopen(again)
+    committed = POINTS.index(point) >= COMMITTED_FROM
+    assert run.query.is_done(batch) == committed
+    story.assert_published(run, batch + committed)
+    # Spark repeats the batch that its log does not know to be done, and goes on from there.
+    for number, rows in enumerate(story.batches[batch:], batch):
+        run.run(number, rows)
+    story.assert_published(run, len(story.batches))
+    assert files_in(run.query.folder, TRANSIENT) == set()
+
+
+def crash_often(
+    run: OperatorRun, story: Story, crashes: Sequence[Crash], starts: Iterator[Any]
+) -> None:
+    """All batches come once, whatever crashes there are on the way."""
+    run_through(run, story.batches, crashes, starts)
+    story.assert_published(run, len(story.batches))
+    assert_starts_clean(run, story)
+
+
+def assert_starts_clean(run: OperatorRun, story: Story, again: Any = None) -> None:
+    """A query that has done everything starts again: it leaves only what commits list, and shows
+    nothing anew."""
+    run.reopen(again)
+    assert_nothing_is_left_over(run)
+    story.assert_published(run, len(story.batches))
+
+
+def leave_rubbish_and_repeat_tasks(run: OperatorRun, story: Story, batches: int) -> None:
+    """What crashes and first tries of tasks leave behind goes when the query opens."""
+    run.run(0, story.batches[0])
+    before = files_in(run.query.folder, DURABLE)
+    leave_rubbish(run)
+    run.reopen()
+    assert files_in(run.query.folder, DURABLE) == before
+    assert_nothing_is_left_over(run)
+    for number, batch in enumerate(story.batches[1:batches], 1):
+        run.run(number, batch, twice=True)
+    run.reopen()
+    assert_nothing_is_left_over(run)
+
+
+def assert_damage_is_refused(
+    run: OperatorRun, story: Story, name: str, damage: Callable[[Path], None], told: str
+) -> None:
+    """The next batches are not run with a damaged file: the error names it, and says what to do."""
+    last = run.query.last
+    assert last is not None
+    file = Path(run.query.folder.path(name))
+    damage(file)
+    with pytest.raises(StateDamagedError) as error:
+        run.reopen()
+        for number, batch in enumerate(story.batches[last.batch_id + 1 :], last.batch_id + 1):
+            run.run(number, batch)
+    assert str(error.value).startswith(f"{file} {told}")
+    assert "restore the checkpoint folder" in str(error.value)
+
+
+def go_back(run: OperatorRun, story: Story, batches: int, again: Any = None) -> None:
+    """Restore a checkpoint to an earlier batch by deleting what came after it."""
+    for number in range(len(story.batches) - batches, len(story.batches)):
+        CommitLog(run.query.folder).delete(number)
+    run.reopen(again)
 
 
 # What is in the folder of the state.

@@ -18,27 +18,25 @@ from hypothesis import strategies as st
 
 from skewless.engine.batch import run_batch
 from skewless.engine.executor import Collecting, InProcessExecutor
-from skewless.engine.lifecycle import DURABLE, TRANSIENT
+from skewless.engine.lifecycle import DURABLE
 from skewless.engine.operator import Arrival
 from skewless.errors import StateDamagedError
 from skewless.operators.aggregate.spec import AggregateSpec
 from skewless.placement.grouping import BatchAware, Grouping, KeyGrouping, PdStream, ShuffleGrouping
 from skewless.state import compaction
-from skewless.state.commits import CommitLog
 from tests.crashes import (
-    COMMITTED_FROM,
     DAMAGES,
     OFTEN,
     POINTS,
     Crash,
-    CrashError,
-    assert_nothing_is_left_over,
+    assert_damage_is_refused,
+    assert_starts_clean,
     assert_three_commits_are_kept,
-    crash_at,
-    files_in,
-    leave_rubbish,
+    crash_in,
+    crash_often,
+    go_back,
+    leave_rubbish_and_repeat_tasks,
     listed_files,
-    run_through,
     truncate,
 )
 from tests.operators.aggregate.driver import AggregateDriver, Batch, Setup
@@ -93,9 +91,8 @@ class Story:
         """All groups that come with the first batches."""
         return {g: v for answer in self.answers[:batches] for g, v in answer.closed.items()}
 
-    def assert_published(self, driver: AggregateDriver, batches: int) -> None:
-        """Readers see just the results of these batches, each group once."""
-        found = results_of(driver.published(), len(self.question.keys), windowed=True)
+    def assert_published(self, run: AggregateDriver, batches: int) -> None:
+        found = results_of(run.published(), len(self.question.keys), windowed=True)
         assert_alike(found, self.closed(batches))
 
 
@@ -131,11 +128,6 @@ STORY = story()
 ALL = len(STORY.batches)
 
 
-def assert_only_listed_files(driver: AggregateDriver) -> None:
-    assert_nothing_is_left_over(driver)
-    assert listed_files(driver.query.folder)
-
-
 def rows_routed(driver: AggregateDriver) -> int:
     """How many rows the groupers of the last commit remember."""
     return sum(int(driver.grouper(label).loads.sum()) for label in driver.labels)
@@ -149,22 +141,11 @@ def test_a_crash_at(grouping: Grouping, point: str, visit: int, tmp_path: Path) 
     driver = AggregateDriver(tmp_path / "state", STORY.spec, setup, output=tmp_path / "out")
     for number, batch in enumerate(STORY.batches[:CRASHED_BATCH]):
         driver.run(number, batch)
-    with crash_at(point, visit), pytest.raises(CrashError):
-        driver.run(CRASHED_BATCH, STORY.batches[CRASHED_BATCH])
-    driver.reopen()
-    committed = POINTS.index(point) >= COMMITTED_FROM
-    assert driver.query.is_done(CRASHED_BATCH) == committed
-    STORY.assert_published(driver, CRASHED_BATCH + committed)
-    # Spark repeats the batch that its log does not know to be done, and goes on from there.
-    for number, batch in enumerate(STORY.batches[CRASHED_BATCH:], CRASHED_BATCH):
-        driver.run(number, batch)
-    STORY.assert_published(driver, ALL)
+    crash_in(driver, STORY, CRASHED_BATCH, (point, visit))
     # What groupers have learned comes from the commits as well: no row counts twice in it.
     assert rows_routed(driver) == sum(b.num_rows for batch in STORY.batches for (b,) in batch)
-    assert files_in(driver.query.folder, TRANSIENT) == set()
-    driver.reopen(Setup(KeyGrouping(), 2))
-    assert_only_listed_files(driver)
-    STORY.assert_published(driver, ALL)
+    assert_starts_clean(driver, STORY, Setup(KeyGrouping(), 2))
+    assert listed_files(driver.query.folder)
 
 
 def test_the_story_closes_windows_and_compacts_in_the_batch_that_crashes(tmp_path: Path) -> None:
@@ -189,15 +170,11 @@ def stories(draw: st.DrawFn) -> Story:
 
 
 def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
-    batches = len(story.batches)
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(compaction, "FAN_IN", 2):
         root, starts = Path(folder), iter(setups)
         driver = AggregateDriver(root / "state", story.spec, next(starts), output=root / "out")
-        run_through(driver, story.batches, crashes, starts)
-        story.assert_published(driver, batches)
-        driver.reopen()
-        story.assert_published(driver, batches)
-        assert_only_listed_files(driver)
+        crash_often(driver, story, crashes, starts)
+        assert listed_files(driver.query.folder)
 
 
 CRASHES = st.lists(
@@ -225,13 +202,7 @@ def test_a_damaged_grouper_is_refused(
     driver = AggregateDriver(tmp_path / "state", STORY.spec, Setup(grouping, 3), tmp_path / "out")
     for number, batch in enumerate(STORY.batches[:2]):
         driver.run(number, batch)
-    file = Path(driver.query.folder.path(driver.state.blobs[-1].name))
-    damage(file)
-    with pytest.raises(StateDamagedError) as error:
-        driver.reopen()
-        driver.run(2, STORY.batches[2])
-    assert str(error.value).startswith(f"{file} {told}")
-    assert "restore the checkpoint folder" in str(error.value)
+    assert_damage_is_refused(driver, STORY, driver.state.blobs[-1].name, damage, told)
     assert driver.query.last.batch_id == 1
     # Results do not depend on groupers: the query goes on with another grouping.
     driver.reopen(Setup(ShuffleGrouping(), 3))
@@ -246,14 +217,7 @@ def test_damaged_partial_results_are_refused(
 ) -> None:
     driver = AggregateDriver(tmp_path, STORY.spec)
     driver.run(0, STORY.batches[0])
-    file = Path(driver.query.folder.path(driver.state.segments[0].name))
-    damage(file)
-    with pytest.raises(StateDamagedError) as error:
-        driver.reopen()
-        for number, batch in enumerate(STORY.batches[1:], 1):
-            driver.run(number, batch)
-    assert str(error.value).startswith(f"{file} {told}")
-    assert "restore the checkpoint folder" in str(error.value)
+    assert_damage_is_refused(driver, STORY, driver.state.segments[0].name, damage, told)
 
 
 class LosingBytes(InProcessExecutor):
@@ -274,16 +238,8 @@ def test_rows_that_got_lost_before_they_were_worked_on_are_refused(tmp_path: Pat
 
 def test_leftovers_of_crashes_are_removed_when_the_query_opens(tmp_path: Path) -> None:
     driver = AggregateDriver(tmp_path, STORY.spec, Setup(PdStream(), 3))
-    driver.run(0, STORY.batches[0])
-    before = files_in(driver.query.folder, DURABLE)
-    leave_rubbish(driver)
-    driver.reopen()
-    assert files_in(driver.query.folder, DURABLE) == before
-    assert_only_listed_files(driver)
-    for number, batch in enumerate(STORY.batches[1:], 1):
-        driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
-    driver.reopen()
-    assert_only_listed_files(driver)
+    leave_rubbish_and_repeat_tasks(driver, STORY, ALL)
+    assert listed_files(driver.query.folder)
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -302,9 +258,7 @@ def test_any_kept_commit_can_be_gone_back_to(tmp_path: Path) -> None:
     """Restoring a checkpoint to an earlier batch by deleting what came after it."""
     driver = AggregateDriver(tmp_path / "state", STORY.spec, Setup(PdStream(), 3), keep_commits=3)
     told = [driver.run(number, batch).results for number, batch in enumerate(STORY.batches)]
-    for number in (ALL - 1, ALL - 2):
-        CommitLog(driver.query.folder).delete(number)
-    driver.reopen(replace(driver.setup, instances=2))
+    go_back(driver, STORY, 2, replace(driver.setup, instances=2))
     for number in (ALL - 2, ALL - 1):
         again = results_of(driver.run(number, STORY.batches[number]).results, 2, windowed=True)
         assert_alike(again, results_of(told[number], 2, windowed=True))

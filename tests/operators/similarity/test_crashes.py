@@ -6,7 +6,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -17,8 +17,8 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from skewless import failpoints
-from skewless.engine.lifecycle import DURABLE, TRANSIENT
-from skewless.errors import CheckpointMismatchError, StateDamagedError
+from skewless.engine.lifecycle import TRANSIENT
+from skewless.errors import CheckpointMismatchError
 from skewless.operators.similarity.copying.roles import HOME, INNER, named
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies import (
@@ -29,20 +29,19 @@ from skewless.operators.similarity.strategies import (
 )
 from skewless.state import compaction
 from skewless.state.blobs import BLOBS
-from skewless.state.commits import CommitLog
 from tests.crashes import (
-    COMMITTED_FROM,
     DAMAGES,
     OFTEN,
     POINTS,
     Crash,
-    CrashError,
-    assert_nothing_is_left_over,
+    assert_damage_is_refused,
+    assert_starts_clean,
     assert_three_commits_are_kept,
-    crash_at,
+    crash_in,
+    crash_often,
     files_in,
-    leave_rubbish,
-    run_through,
+    go_back,
+    leave_rubbish_and_repeat_tasks,
 )
 from tests.operators.similarity.driver import Batch, Setup, SimilarityDriver
 from tests.operators.similarity.oracle import Answer, OneRow, Pair, Question, answers
@@ -54,7 +53,7 @@ from tests.operators.similarity.test_properties import (
     spec_of,
     streams,
 )
-from tests.oracle import rows_of
+from tests.oracle import Row, rows_of
 from tests.strategies import examples
 
 CRASHED_BATCH = 4
@@ -95,14 +94,16 @@ class Story:
     def is_plain(self) -> bool:
         return all(answer.certain == answer.possible for answer in self.answers)
 
-    def until(self, batches: int) -> Counter[Pair]:
-        assert self.is_plain
-        return Counter(pair for answer in self.answers[:batches] for pair in answer.certain)
-
-    def published(self, driver: SimilarityDriver) -> Counter[Pair]:
-        found = [(row[0], row[3]) for row in rows_of(driver.published())]
+    def pairs(self, rows: Iterable[Row]) -> Counter[Pair]:
+        """The numbers of the rows; in one stream either may come first."""
+        found = [(row[0], row[3]) for row in rows]
         alone = self.question.self_join
         return Counter((min(p), max(p)) if alone else p for p in found)
+
+    def assert_published(self, run: SimilarityDriver, batches: int) -> None:
+        assert self.is_plain
+        expected = [pair for answer in self.answers[:batches] for pair in answer.certain]
+        assert self.pairs(rows_of(run.published())) == Counter(expected)
 
 
 def story(question: Question, places: Sequence[Sequence[float]]) -> Story:
@@ -187,11 +188,6 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     return folder_of
 
 
-def assert_only_listed_files(driver: SimilarityDriver) -> None:
-    assert_nothing_is_left_over(driver)
-    assert driver.query.folder.list(BLOBS)
-
-
 @pytest.mark.usefixtures("early_compaction")
 @pytest.mark.slow  # the frame has every point; here are all ways to work
 @pytest.mark.parametrize(("name", "point", "visit"), CRASHES)
@@ -201,21 +197,9 @@ def test_a_crash_at(
     story = JOINS[name][0]
     shutil.copytree(prepared(name), tmp_path, dirs_exist_ok=True)
     driver = driver_of(tmp_path, name)
-    with crash_at(point, visit), pytest.raises(CrashError):
-        driver.run(CRASHED_BATCH, story.batches[CRASHED_BATCH])
-    driver.reopen(started_again(driver.setup))
-    committed = POINTS.index(point) >= COMMITTED_FROM
-    assert driver.query.is_done(CRASHED_BATCH) == committed
-    assert story.published(driver) == story.until(CRASHED_BATCH + committed)
-    assert_only_listed_files(driver)
-    # Spark repeats the batch that its log does not know to be done, and goes on from there.
-    for number, batch in enumerate(story.batches[CRASHED_BATCH:], CRASHED_BATCH):
-        driver.run(number, batch)
-    assert story.published(driver) == story.until(ALL)
-    assert files_in(driver.query.folder, TRANSIENT) == set()
-    driver.reopen()
-    assert_only_listed_files(driver)
-    assert story.published(driver) == story.until(ALL)
+    crash_in(driver, story, CRASHED_BATCH, (point, visit), started_again(driver.setup))
+    assert_starts_clean(driver, story)
+    assert driver.query.folder.list(BLOBS)
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -249,11 +233,7 @@ def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(compaction, "FAN_IN", 2):
         root, starts = Path(folder), iter(setups)
         driver = SimilarityDriver(root / "state", story.spec, next(starts), root / "out")
-        run_through(driver, story.batches, crashes, starts)
-        assert story.published(driver) == story.until(len(story.batches))
-        driver.reopen()
-        assert story.published(driver) == story.until(len(story.batches))
-        assert_nothing_is_left_over(driver)
+        crash_often(driver, story, crashes, starts)
 
 
 ANY_CRASHES = st.lists(
@@ -276,17 +256,9 @@ def test_any_crashes_at_length(drawn: tuple[Story, list[Setup]], crashes: list[C
 def test_leftovers_are_removed_when_the_query_opens(name: str, tmp_path: Path) -> None:
     story = JOINS[name][0]
     driver = driver_of(tmp_path, name)
-    driver.run(0, story.batches[0])
-    before = files_in(driver.query.folder, DURABLE)
-    leave_rubbish(driver)
-    driver.reopen()
-    assert files_in(driver.query.folder, DURABLE) == before
-    assert_only_listed_files(driver)
-    for number, batch in enumerate(story.batches[1:3], 1):
-        driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
-    driver.reopen()
-    assert_only_listed_files(driver)
-    assert story.published(driver) == story.until(3)
+    leave_rubbish_and_repeat_tasks(driver, story, 3)
+    assert driver.query.folder.list(BLOBS)
+    story.assert_published(driver, 3)
 
 
 @pytest.mark.parametrize(("damage", "message"), DAMAGES.values(), ids=DAMAGES.keys())
@@ -300,14 +272,8 @@ def test_damaged_state_is_refused(
     for number, batch in enumerate(story.batches[:2]):
         driver.run(number, batch)
     listed = driver.state.segments if part == "segments" else driver.state.blobs
-    file = Path(driver.query.folder.path(listed[-1].name))
-    damage(file)
-    with pytest.raises(StateDamagedError) as error:
-        driver.reopen()
-        driver.run(2, story.batches[2])
-    assert str(error.value).startswith(f"{file} {message}")
-    assert "restore the checkpoint folder" in str(error.value)
-    assert story.published(driver) == story.until(2)
+    assert_damage_is_refused(driver, story, listed[-1].name, damage, message)
+    story.assert_published(driver, 2)
 
 
 OTHERS = (
@@ -364,16 +330,10 @@ def test_any_kept_commit_can_be_gone_back_to(name: str, tmp_path: Path) -> None:
     story = JOINS[name][0]
     driver = driver_of(tmp_path, name, keep_commits=3)
     assert_three_commits_are_kept(driver, story.batches)
-    log = CommitLog(driver.query.folder)
-    for number in (ALL - 1, ALL - 2):
-        log.delete(number)
-    driver.reopen(replace(driver.setup, instances=2))
+    go_back(driver, story, 2, replace(driver.setup, instances=2))
     for number in (ALL - 2, ALL - 1):
         rows = driver.run(number, story.batches[number]).rows
-        alone = story.question.self_join
-        pairs = [(r[0], r[3]) for r in rows.elements()]
-        found_pairs = Counter((min(p), max(p)) if alone else p for p in pairs)
-        assert found_pairs == Counter(story.answers[number].certain)
+        assert story.pairs(rows.elements()) == Counter(story.answers[number].certain)
 
 
 # What is remembered of places.

@@ -19,28 +19,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.engine.lifecycle import DURABLE, TRANSIENT
-from skewless.errors import CheckpointMismatchError, StateDamagedError
+from skewless.engine.lifecycle import TRANSIENT
+from skewless.errors import CheckpointMismatchError
 from skewless.operators.three_way.materialization import MaterializationPolicy
 from skewless.operators.three_way.packs import PACKS, kinds_of
 from skewless.operators.three_way.spec import STREAMS, ThreeSpec
 from skewless.operators.three_way.strategies import AutoThree, ThreeStrategy, Tree, TriJoin
 from skewless.state import compaction
-from skewless.state.commits import CommitLog
 from skewless.state.segments import ROWS
 from tests.crashes import (
-    COMMITTED_FROM,
     DAMAGES,
     OFTEN,
     POINTS,
     Crash,
-    CrashError,
-    assert_nothing_is_left_over,
+    assert_damage_is_refused,
+    assert_starts_clean,
     assert_three_commits_are_kept,
-    crash_at,
+    crash_in,
+    crash_often,
     files_in,
-    leave_rubbish,
-    run_through,
+    go_back,
+    leave_rubbish_and_repeat_tasks,
 )
 from tests.operators.three_way.driver import Batch, Setup, ThreeDriver
 from tests.operators.three_way.oracle import Pair, Question, answers
@@ -68,8 +67,8 @@ class Story:
         tables = [tables_of(batch, self.spec) for batch in self.batches]
         return [answer.rows for answer in answers(self.question, tables)]
 
-    def until(self, batches: int) -> Counter[Row]:
-        return sum(self.expected[:batches], Counter())
+    def assert_published(self, run: ThreeDriver, batches: int) -> None:
+        assert run.published() == sum(self.expected[:batches], Counter())
 
 
 def story(pairs: tuple[Pair, ...], columns: list[list[str]]) -> Story:
@@ -185,20 +184,8 @@ def test_a_crash_at(
     if isinstance(strategy, AutoThree):
         # Pairs are materialized from this batch on: those of all older rows are made before.
         driver.coordinator.running.policy.materialized = kinds_of(story.spec)[-1]
-    with crash_at(point, visit), pytest.raises(CrashError):
-        driver.run(CRASHED_BATCH, story.batches[CRASHED_BATCH])
-    driver.reopen(started_again(driver.setup))
-    committed = POINTS.index(point) >= COMMITTED_FROM
-    assert driver.query.is_done(CRASHED_BATCH) == committed
-    assert driver.published() == story.until(CRASHED_BATCH + committed)
-    # Spark repeats the batch that its log does not know to be done, and goes on from there.
-    for number, batch in enumerate(story.batches[CRASHED_BATCH:], CRASHED_BATCH):
-        driver.run(number, batch)
-    assert driver.published() == story.until(ALL)
-    assert files_in(driver.query.folder, TRANSIENT) == set()
-    driver.reopen()
-    assert_nothing_is_left_over(driver)
-    assert driver.published() == story.until(ALL)
+    crash_in(driver, story, CRASHED_BATCH, (point, visit), started_again(driver.setup))
+    assert_starts_clean(driver, story)
 
 
 @pytest.mark.usefixtures("early_compaction")
@@ -246,11 +233,7 @@ def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -
     ):
         root, starts = Path(folder), iter(setups)
         driver = ThreeDriver(root / "state", story.spec, next(starts), root / "out")
-        run_through(driver, story.batches, crashes, starts)
-        assert driver.published() == story.until(len(story.batches))
-        driver.reopen()
-        assert driver.published() == story.until(len(story.batches))
-        assert_nothing_is_left_over(driver)
+        crash_often(driver, story, crashes, starts)
 
 
 ANY_CRASHES = st.lists(
@@ -273,16 +256,7 @@ def test_any_crashes_at_length(drawn: tuple[Story, list[Setup]], crashes: list[C
 def test_leftovers_are_removed_when_the_query_opens(name: str, tmp_path: Path) -> None:
     story, strategy = JOINS[name]
     driver = ThreeDriver(tmp_path, story.spec, Setup(strategy, 3))
-    driver.run(0, story.batches[0])
-    before = files_in(driver.query.folder, DURABLE)
-    leave_rubbish(driver)
-    driver.reopen()
-    assert files_in(driver.query.folder, DURABLE) == before
-    assert_nothing_is_left_over(driver)
-    for number, batch in enumerate(story.batches[1:3], 1):
-        driver.run(number, batch, twice=True)  # a repeated task leaves its first try behind
-    driver.reopen()
-    assert_nothing_is_left_over(driver)
+    leave_rubbish_and_repeat_tasks(driver, story, 3)
 
 
 @pytest.mark.parametrize(("damage", "told"), DAMAGES.values(), ids=DAMAGES.keys())
@@ -295,13 +269,7 @@ def test_damaged_packs_are_refused(
     for number, batch in enumerate(story.batches[:2]):
         driver.run(number, batch)
     packs = [s for s in driver.state.segments if s.kind == PACKS]
-    file = Path(driver.query.folder.path(packs[-1].name))
-    damage(file)
-    with pytest.raises(StateDamagedError) as error:
-        driver.reopen()
-        driver.run(2, story.batches[2])
-    assert str(error.value).startswith(f"{file} {told}")
-    assert "restore the checkpoint folder" in str(error.value)
+    assert_damage_is_refused(driver, story, packs[-1].name, damage, told)
 
 
 OTHERS = (
@@ -338,9 +306,6 @@ def test_any_kept_commit_can_be_gone_back_to(name: str, tmp_path: Path) -> None:
     story, strategy = INTERMEDIATE[name]
     driver = ThreeDriver(tmp_path, story.spec, Setup(strategy, 3), keep_commits=3)
     assert_three_commits_are_kept(driver, story.batches)
-    log = CommitLog(driver.query.folder)
-    for number in (ALL - 1, ALL - 2):
-        log.delete(number)
-    driver.reopen(Setup(strategy, 2))
+    go_back(driver, story, 2, Setup(strategy, 2))
     for number in (ALL - 2, ALL - 1):
         assert driver.run(number, story.batches[number]).rows == story.expected[number]

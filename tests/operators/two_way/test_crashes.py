@@ -5,6 +5,9 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from unittest import mock
 
@@ -16,14 +19,12 @@ from hypothesis import strategies as st
 from skewless.placement.routing import Broadcast, ContRand, Hash
 from skewless.state import compaction
 from tests.crashes import (
-    COMMITTED_FROM,
     OFTEN,
     POINTS,
     Crash,
-    CrashError,
-    assert_nothing_is_left_over,
-    crash_at,
-    run_through,
+    assert_starts_clean,
+    crash_in,
+    crash_often,
 )
 from tests.driver import Batch, Driver, Setup
 from tests.oracle import Question, answers
@@ -33,7 +34,25 @@ CRASHED_BATCH = 4
 VISITS = [(point, visit) for point in POINTS for visit in ((1, 2) if point in OFTEN else (1,))]
 
 
-def story(conditions: tuple, keys: list) -> Case:
+@dataclass(frozen=True)
+class Story:
+    """A join, with what must come of its batches."""
+
+    case: Case
+
+    @property
+    def batches(self) -> Sequence[Batch]:
+        return self.case.batches
+
+    @cached_property
+    def expected(self) -> list[Counter]:
+        return [answer.rows for answer in self.case.answers()]
+
+    def assert_published(self, run: Driver, batches: int) -> None:
+        assert run.published() == sum(self.expected[:batches], Counter())
+
+
+def story(conditions: tuple, keys: list) -> Story:
     """Seven batches that compact, expire and publish, so that every point is reached."""
     question = Question(
         equal=tuple((i, i) for i, c in enumerate(conditions) if c.width is None),
@@ -56,51 +75,31 @@ def story(conditions: tuple, keys: list) -> Case:
         )
         for n in range(7)
     )
-    return Case(question, spec, batches)
+    return Story(Case(question, spec, batches))
 
 
 EQUALITY = story((EQUALITIES[0],), [7, 7, 7, 0, -1, 8])
 BAND = story((BANDS[0],), [10, 10, 11, 13, 0, -3])
 
 
-def everything(case: Case) -> Counter:
-    return sum((answer.rows for answer in case.answers()), Counter())
-
-
 @pytest.mark.slow  # the frame has every point; here are all ways to work
-@pytest.mark.parametrize("case", [EQUALITY, BAND], ids=["equality", "band"])
+@pytest.mark.parametrize("story", [EQUALITY, BAND], ids=["equality", "band"])
 @pytest.mark.parametrize(("point", "visit"), VISITS)
-def test_a_crash_at(point: str, case: Case, visit: int, tmp_path: Path) -> None:
-    expected = [answer.rows for answer in case.answers()]
+def test_a_crash_at(point: str, story: Story, visit: int, tmp_path: Path) -> None:
+    setup = Setup(Hash(), 3)
     with mock.patch.object(compaction, "FAN_IN", 2):
-        driver = Driver(tmp_path / "state", case.spec, Setup(Hash(), 3), output=tmp_path / "out")
-        for number, batch in enumerate(case.batches[:CRASHED_BATCH]):
+        driver = Driver(tmp_path / "state", story.case.spec, setup, output=tmp_path / "out")
+        for number, batch in enumerate(story.batches[:CRASHED_BATCH]):
             driver.run(number, batch)
-        with crash_at(point, visit), pytest.raises(CrashError):
-            driver.run(CRASHED_BATCH, case.batches[CRASHED_BATCH])
-        driver.reopen(Setup(ContRand(2), 4))
-        committed = POINTS.index(point) >= COMMITTED_FROM
-        assert driver.query.is_done(CRASHED_BATCH) == committed
-        done = CRASHED_BATCH + committed
-        assert driver.published() == sum(expected[:done], Counter())
-        # Spark repeats the batch that its log does not know to be done, and goes on from there.
-        for number, batch in enumerate(case.batches[CRASHED_BATCH:], CRASHED_BATCH):
-            driver.run(number, batch)
-        assert driver.published() == sum(expected, Counter())
-        driver.reopen(Setup(Broadcast(), 2))
-        assert_nothing_is_left_over(driver)
-        assert driver.published() == sum(expected, Counter())
+        crash_in(driver, story, CRASHED_BATCH, (point, visit), Setup(ContRand(2), 4))
+        assert_starts_clean(driver, story, Setup(Broadcast(), 2))
 
 
-def check_any_crashes(case: Case, setups: list[Setup], crashes: list[Crash]) -> None:
+def check_any_crashes(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
     with tempfile.TemporaryDirectory() as folder, mock.patch.object(compaction, "FAN_IN", 2):
         root, starts = Path(folder), iter(setups)
-        driver = Driver(root / "state", case.spec, next(starts), output=root / "out")
-        run_through(driver, case.batches, crashes, starts)
-        assert driver.published() == everything(case)
-        driver.reopen()
-        assert driver.published() == everything(case)
-        assert_nothing_is_left_over(driver)
+        driver = Driver(root / "state", story.case.spec, next(starts), output=root / "out")
+        crash_often(driver, story, crashes, starts)
 
 
 CRASHES = st.lists(
@@ -112,12 +111,12 @@ SETUPS = st.lists(setups(), min_size=7, max_size=7)
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 @examples(3000)
-@given(cases(batches_min=2), SETUPS, CRASHES)
-def test_any_crashes_at_length(case: Case, setups: list[Setup], crashes: list) -> None:
-    check_any_crashes(case, setups, crashes)
+@given(cases(batches_min=2).map(Story), SETUPS, CRASHES)
+def test_any_crashes_at_length(story: Story, setups: list[Setup], crashes: list[Crash]) -> None:
+    check_any_crashes(story, setups, crashes)
 
 
 def test_the_oracles_see_matches_in_every_batch() -> None:
-    for case in (EQUALITY, BAND):
-        tables = [batch.tables() for batch in case.batches]
-        assert all(answer.rows for answer in answers(case.question, tables))
+    for story in (EQUALITY, BAND):
+        tables = [batch.tables() for batch in story.batches]
+        assert all(answer.rows for answer in answers(story.case.question, tables))
