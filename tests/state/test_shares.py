@@ -14,7 +14,8 @@ from skewless.arrays.columns import Columns
 from skewless.arrays.types import HASH_MAX
 from skewless.state import parts
 from skewless.state.cache import SegmentCache
-from skewless.state.compaction import Portion
+from skewless.state.commits import CUT, FORMAT, Commit, OperatorState
+from skewless.state.compaction import Portion, choose_compactions
 from skewless.state.files import Folder
 from skewless.state.rewriting import Compaction, Layout, rewrite
 from skewless.state.segment_set import Rewriting, SegmentSet
@@ -78,7 +79,8 @@ def ids_of(folder: Folder, segments: list[SegmentInfo]) -> list[int]:
 def test_every_row_is_written_once_whoever_works_on_what(
     begun: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """Tables change from batch to batch; a checkpoint may be moved to another kind of store."""
+    """Tables and the order of segments change from batch to batch; a checkpoint may be moved to
+    another kind of store."""
     folder = Folder(str(tmp_path_factory.mktemp("state")))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "FORCED", True)
@@ -92,12 +94,38 @@ def test_every_row_is_written_once_whoever_works_on_what(
             ranges,
         )  # fmt: skip
         while rewriting.done < rewriting.pieces:
-            told = rewriting.to_json()
-            portion = Portion(Rewriting.from_json(folder, told), tuple(sources))
+            told = Rewriting.from_json(folder, rewriting.to_json())
+            some = SegmentSet(data.draw(st.permutations(sources)), (), [told])
+            [portion] = choose_compactions(some, 1)
             shares = data.draw(st.none() | tables())
             instances = 2 if shares is None else len(shares)
             rewriting = portion.after(rewritten(folder, portion, shares, instances))
         assert ids_of(folder, list(rewriting.written)) == ids_of(folder, sources)
+
+
+def test_what_older_versions_have_begun_begins_again(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    """They cut by whichever of the largest segments came first, which differed between batches."""
+    folder = Folder(str(tmp_path_factory.mktemp("state")))
+    sources = [stored(folder, [1, 2, 3]), stored(folder, [4, 5, 6], 10)]
+    half = stored(folder, [1, 2, 3], 20)
+    told = Rewriting("left", 0, (0,), 4, 2, 2, SegmentSet([half])).to_json()
+    del told["cut_by"]
+    begun = Rewriting.from_json(folder, told)
+    assert (begun.done, list(begun.written)) == (0, [])
+    [portion] = choose_compactions(SegmentSet(sources, (), [begun]), 1)
+    assert portion.rewriting.cut_by == max(s.name for s in sources)
+
+
+def test_versions_that_cut_otherwise_must_not_go_on(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    under_way = Rewriting("left", 0, (0,), 4, 2, 2, SegmentSet(), cut_by="segments/x")
+    by_hash = Rewriting("left", 0, (0,), 1, 1, 0, SegmentSet(), (Share(0, HASH_MAX),))
+    for rewritings, form in (([under_way], CUT), ([by_hash], FORMAT), ([], FORMAT)):
+        state = OperatorState(0, {}, SegmentSet((), (), rewritings))
+        assert Commit(0, {"join": state}).form == form
 
 
 def test_pieces_are_even_also_of_one_key(

@@ -25,6 +25,7 @@ from skewless.state.segments import SegmentInfo
 
 FORMAT = 2
 DELIVERING = 3  # of commits with something to deliver: versions that cannot must not go on
+CUT = 4  # with a rewriting under way, of which versions before 0.11 would cut the rest otherwise
 COMMITS = "commits"
 QUERY_FILE = "query.json"
 CLOCK_FILE = "clock.json"  # the moment of the last batch
@@ -156,6 +157,14 @@ class Commit:
     def segments(self) -> list[SegmentInfo]:
         return [s for state in self.operators.values() for s in state.segments]
 
+    @property
+    def form(self) -> int:
+        """The format that tells other versions whether they can go on from here."""
+        under_way = (r for state in self.operators.values() for r in state.segments.under_way)
+        if any(r.cut_by for r in under_way):
+            return CUT
+        return FORMAT if self.deliver is None else DELIVERING
+
     def to_json(self) -> dict[str, Any]:
         operators = {name: state.to_json() for name, state in self.operators.items()}
         content = vars(self) | {"operators": operators}
@@ -188,7 +197,8 @@ def write_checked(
 
 
 def _listed(forms: Collection[int]) -> str:
-    return f"format{'s' if len(forms) > 1 else ''} {' and '.join(map(str, sorted(forms)))}"
+    *first, last = map(str, sorted(forms))
+    return f"formats {', '.join(first)} and {last}" if first else f"format {last}"
 
 
 def read_checked(folder: Folder, name: str, forms: Collection[int] = (FORMAT,)) -> dict[str, Any]:
@@ -248,7 +258,7 @@ class CommitLog:
 
     def read(self, batch_id: int) -> Commit:
         name = self._name_of(batch_id)
-        content = read_checked(self._folder, name, (FORMAT, DELIVERING))
+        content = read_checked(self._folder, name, (FORMAT, DELIVERING, CUT))
         commit = Commit.from_json(self._folder, content)
         names = set().union(*(state.names for state in commit.operators.values()))
         names = names.union(move.staged for move in commit.publish)
@@ -270,8 +280,7 @@ class CommitLog:
     def write(self, commit: Commit) -> None:
         failpoints.hit("commit.begun", self._folder.root, commit.batch_id)
         name = _name(commit.batch_id, commit.epoch)
-        form = FORMAT if commit.deliver is None else DELIVERING
-        write_checked(self._folder, name, commit.to_json(), form)
+        write_checked(self._folder, name, commit.to_json(), commit.form)
         self._epochs[commit.batch_id] = commit.epoch
         failpoints.hit("commit.written", self._folder.root, commit.batch_id)
 

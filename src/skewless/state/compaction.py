@@ -75,7 +75,7 @@ def choose_compactions(
     on; else each piece is one instance's."""
     under_way = {r.key: r for r in segments.under_way}
     found = [
-        Portion(r, tuple(segments.of_generations(r.side, r.level, r.batch_ids)))
+        _portion(r, tuple(segments.of_generations(r.side, r.level, r.batch_ids)))
         for r in under_way.values()
     ]
     begun: set[str] = set()
@@ -109,12 +109,19 @@ def _begun(
         ranges = even_shares(group, portions)
         pieces, at_a_time = len(ranges), -(-len(ranges) // portions)
         begun = Rewriting(side, level, batch_ids, pieces, at_a_time, 0, SegmentSet(), ranges)
-        return Portion(begun, group)
+        return _portion(begun, group)
     wanted = max(1, rows // portions // PIECE_ROWS_MIN, size // portions // PIECE_BYTES_MIN)
     at_a_time = min(instances, wanted)
-    return Portion(
-        Rewriting(side, level, batch_ids, portions * at_a_time, at_a_time, 0, SegmentSet()), group
-    )
+    pieces = portions * at_a_time
+    return _portion(Rewriting(side, level, batch_ids, pieces, at_a_time, 0, SegmentSet()), group)
+
+
+def _portion(rewriting: Rewriting, group: tuple[SegmentInfo, ...]) -> Portion:
+    """What is to be done next. If it is cut by rows, then by those of the largest segment."""
+    if not rewriting.ranges and not rewriting.cut_by:
+        largest = max(group, key=lambda s: (s.rows, s.name))
+        rewriting = replace(rewriting, cut_by=largest.name)
+    return Portion(rewriting, group)
 
 
 def _ways_told(group: Sequence[SegmentInfo]) -> int:

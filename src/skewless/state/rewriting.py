@@ -125,12 +125,13 @@ def _to_rewrite(
 
 
 def _piece(portion: Portion, number: int, read: Reader) -> list[Source]:
-    """A piece of a rewriting: rows of some hashes, or between two rows of the largest source."""
+    """A piece of a rewriting: rows of some hashes, or between two rows of one source."""
     rewriting, sources = portion.rewriting, [read(segment) for segment in portion.segments]
     if rewriting.ranges:
         mine = [rewriting.ranges[number].of(rows) for rows in sources]
     else:
-        ends = shares_of(sources, number, rewriting.pieces)
+        by = [segment.name for segment in portion.segments].index(rewriting.cut_by)
+        ends = shares_of(sources, sources[by], number, rewriting.pieces)
         mine = [rows.slice(*at) for rows, at in zip(sources, ends, strict=True)]
     return list(zip(portion.segments, mine, strict=True))
 
@@ -166,24 +167,20 @@ def in_order(parts: list[Rows]) -> Rows:
     return Rows(hashes[order], times[order], columns)
 
 
-def shares_of(sources: list[Rows], instance: int, instances: int) -> list[tuple[int, int]]:
-    """The range of each source that falls to an instance: what lies between two rows of the largest
-    source, by hash and time. So work is even even where one key is most of the state."""
-    largest = max(sources, key=len)
+def shares_of(sources: list[Rows], by: Rows, share: int, shares: int) -> list[tuple[int, int]]:
+    """The range of each source that is in a share: what lies between two rows of one of them, by
+    hash and time. By the largest, work is even even where one key is most of the state."""
     return [
-        (
-            _position(rows, largest, instance, instances),
-            _position(rows, largest, instance + 1, instances),
-        )
+        (_position(rows, by, share, shares), _position(rows, by, share + 1, shares))
         for rows in sources
     ]
 
 
-def _position(rows: Rows, largest: Rows, share: int, shares: int) -> int:
+def _position(rows: Rows, by: Rows, share: int, shares: int) -> int:
     """Where in some rows the share of that number begins."""
     if share == 0:
         return 0
     if share == shares:
         return len(rows)
-    at = len(largest) * share // shares
-    return position(rows, largest.hashes[at], largest.times[at])
+    at = len(by) * share // shares
+    return position(rows, by.hashes[at], by.times[at])

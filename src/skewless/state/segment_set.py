@@ -126,6 +126,7 @@ class Part:
 class Rewriting:
     """Generations of a level that are being written anew, over several batches: `done` of all
     `pieces`, so many at a time. What is written counts when all is; until then the old ones do.
+    Pieces lie between rows of the segment `cut_by`, the same in every batch: sets are in no order.
     Where fetching costs, `ranges` are the pieces."""
 
     side: str
@@ -136,6 +137,7 @@ class Rewriting:
     done: int
     written: SegmentSet
     ranges: tuple[Share, ...] = ()
+    cut_by: str = ""
 
     @property
     def key(self) -> tuple[str, int]:
@@ -153,7 +155,11 @@ class Rewriting:
         written = SegmentSet.from_json(folder, data["written"])
         ranges = tuple(Share(*share) for share in data.get("ranges", ()))
         told = {"batch_ids": tuple(data["batch_ids"]), "written": written, "ranges": ranges}
-        return Rewriting(**data | told)
+        rewriting = Rewriting(**data | told)
+        if ranges or rewriting.cut_by:
+            return rewriting
+        # Versions before 0.11 did not say by what they cut: it is begun again.
+        return replace(rewriting, done=0, written=SegmentSet())
 
 
 class SegmentSet(Sequence[SegmentInfo]):

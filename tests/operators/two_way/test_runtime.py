@@ -378,10 +378,10 @@ def test_a_damaged_commit_is_found_on_opening(tmp_path: Path) -> None:
 
 def test_the_state_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:
     driver = Driver(tmp_path, a_spec())
-    with mock.patch.object(commits, "FORMAT", 4):
+    with mock.patch.object(commits, "FORMAT", 5):
         driver.run(0, batch([1], [1]))
     before = {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()}
-    with pytest.raises(StateFormatError, match=r"of format 4; .*knows formats 2 and 3"):
+    with pytest.raises(StateFormatError, match=r"of format 5; .*knows formats 2, 3 and 4"):
         driver.reopen()
     assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
 
