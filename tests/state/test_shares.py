@@ -26,6 +26,9 @@ SCHEMA = pa.schema({"id": pa.int64()})
 # Some have the same leading bits, some are the same.
 HASH = st.integers(0, HASH_MAX) | st.sampled_from([0, 5, 6, 1 << 60, (1 << 60) + 1, HASH_MAX])
 HASHES = st.lists(HASH, min_size=1, max_size=30)
+SOURCES = st.lists(HASHES, min_size=1, max_size=3) | st.integers(2, 9).flatmap(
+    lambda rows: st.lists(st.lists(HASH, min_size=rows, max_size=rows), min_size=2, max_size=3)
+)  # those that are equally large, too
 
 
 def stored(folder: Folder, hashes: list[int], first: int = 0) -> SegmentInfo:
@@ -85,7 +88,7 @@ def test_every_row_is_written_once_whoever_works_on_what(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parts, "FORCED", True)
         patch.setattr(parts, "PART_BYTES_MIN", 1)
-        lists = data.draw(st.lists(HASHES, min_size=1, max_size=3))
+        lists = data.draw(SOURCES)
         sources = [stored(folder, some, 100 * n) for n, some in enumerate(lists)]
         pieces = data.draw(st.integers(1, 6))
         ranges = even_shares(sources, pieces) if begun == "by hash" else ()
