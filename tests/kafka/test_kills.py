@@ -8,48 +8,54 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from skewless.failpoints import DELIVERY, POINTS
-from skewless.state import delivery
 from tests.kafka.broker import Broker
 from tests.kafka.city import City
-from tests.kafka.kill_child import run_all
 from tests.kafka.reading import read_all
-from tests.spark.killed import last_commit, small
-from tests.spark.processes import child, kill_tree, wait_for, wait_until
+from tests.spark.killed import AFTER_S, last_commit, small, wait_for_a_moment
+from tests.spark.processes import child, kill_tree, wait_for
 from tests.spark.query_kits import JOIN, add_batches, close
 from tests.spark.support import FileStream
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.spark,
-    pytest.mark.timeout(7200),
-    pytest.mark.usefixtures("early_compaction"),
+    pytest.mark.timeout(3600),
 ]
 
 SCRIPT = Path(__file__).parent / "kill_child.py"
-CITY_SCRIPT = Path(__file__).parent / "city_child.py"
 RARE = ("compaction.written",)  # not reached in every batch
 NEVER_REACHED = ("publish.begun", "publish.one", "publish.done")
-KILLS = int(
-    os.environ.get("SKEWLESS_KAFKA_KILLS")
-    or (50 if os.environ.get("SKEWLESS_EXAMPLES") in ("most", "all") else 10)
-)
-MOMENT_S = 20.0
+KILLS = 10  # at random moments, of each query of a part
+PARTS = 5 if os.environ.get("SKEWLESS_EXAMPLES") in ("most", "all") else 1
+
+
+@contextmanager
+def queries_in(
+    folder: Path, broker: Broker, queries: Sequence[dict[str, Any]], number: int, pause: str = ""
+) -> Iterator[psutil.Popen]:
+    """A process that works on what there is; every other one hands small batches to tasks."""
+    config = {"folder": str(folder), "servers": broker.servers, "queries": queries}
+    paused = {"SKEWLESS_PAUSE_AT": pause} if pause else {}
+    with child(config, SCRIPT, **paused, **small(number)) as process:
+        wait_for(folder / "started", process)
+        yield process
 
 
 class Story:
-    """A query on one checkpoint that is killed, goes on, and is counted in the end."""
+    """A query from files on one checkpoint that is killed, goes on, and is counted in the end."""
 
     def __init__(self, folder: Path, broker: Broker, topic: str) -> None:
+        folder.mkdir(exist_ok=True)
         self.folder, self.broker, self.topic = folder, broker, topic
         self.streams: list[FileStream] = JOIN.sources(folder)
         self.starts = 0
@@ -57,38 +63,68 @@ class Story:
     def add(self, batches: int) -> None:
         add_batches(self.streams, batches)
 
+    def add_more(self) -> None:
+        """So that eight batches are to come."""
+        self.add(max(0, last_commit(self.folder) + 9 - len(self.streams[0].tables)))
+
+    def told(self, number: int) -> dict[str, Any]:
+        """What a child is told of it."""
+        way = list(JOIN.ways)[number % len(JOIN.ways)]
+        return {"folder": str(self.folder), "query": "files", "topic": self.topic, "way": way}
+
     @contextmanager
     def child(self, pause: str = "") -> Iterator[psutil.Popen]:
-        """A process that works on what there is; every other one hands small batches to tasks."""
         self.starts += 1
-        config = {"folder": str(self.folder), "queries": [{"folder": str(self.folder)}]}
-        ways = list(JOIN.ways)
-        told = {"servers": self.broker.servers, "topic": self.topic}
-        told["way"] = ways[self.starts % len(ways)]
-        paused = {"SKEWLESS_PAUSE_AT": pause} if pause else {}
-        with child(config | told, SCRIPT, **paused, **small(self.starts)) as process:
-            wait_for(self.folder / "started", process)
+        queries = [self.told(self.starts)]
+        with queries_in(self.folder, self.broker, queries, self.starts, pause) as process:
             yield process
 
-    def finish(self, spark: SparkSession) -> None:
-        """Work on what is left in this process, and count."""
+    def finish(self) -> None:
+        """Work on what is left, and count."""
+        self.close()
+        with self.child() as process:
+            wait_for(self.folder / "done", process)
+        self.check()
+
+    def close(self) -> None:
         close(self.streams)
-        run_all(spark, self.folder, self.broker.servers, self.topic, "Hash")
-        expected = Counter({(row[4], row[9]): n for row, n in self._expected().items()})
+
+    def check(self) -> None:
+        expected = Counter({(row[4], row[9]): n for row, n in JOIN.expected(self.streams).items()})
         found = [json.loads(r.value or b"") for r in read_all(self.broker.servers, [self.topic])]
         assert len(expected) > JOIN.more_than
         assert Counter((row["a_id"], row["b_id"]) for row in found) == expected
 
-    def _expected(self) -> Counter[tuple[int, ...]]:
-        return JOIN.expected(self.streams)
+
+class CityStory:
+    """A query from Kafka to Kafka; of the orders some are bad."""
+
+    def __init__(self, folder: Path, city: City) -> None:
+        folder.mkdir()
+        self.folder, self.city, self.bad = folder, city, 0
+
+    def add_more(self) -> None:
+        self.city.send(120)
+        self.city.produce("orders", [f"bad {self.bad + i}" for i in range(7)])
+        self.bad += 7
+
+    def told(self, number: int) -> dict[str, Any]:
+        return {"folder": str(self.folder), "query": "city"}
+
+    def close(self) -> None:
+        """There is nothing to be done: all rows are joined when they come."""
+
+    def check(self) -> None:
+        """What was read, what was put aside and what was written are each there once."""
+        assert self.city.matches() == self.city.expected()
+        letters = pq.ParquetDataset(self.folder / "letters").read(["value"])
+        expected = [f"bad {i}".encode() for i in range(self.bad)]
+        assert sorted(letters.column("value").to_pylist()) == sorted(expected)
 
 
 @pytest.fixture
-def story(
-    tmp_path: Path, kafka_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
-) -> Story:
-    monkeypatch.setattr(delivery, "PART_BYTES", 1)
-    return Story(tmp_path, kafka_broker, topic)
+def story(tmp_path: Path, kafka_broker: Broker, topic: str) -> Story:
+    return Story(tmp_path / "files", kafka_broker, topic)
 
 
 def kill_at(story: Story, points: tuple[str, ...], *, next_batch: bool = True) -> None:
@@ -105,40 +141,53 @@ def kill_at(story: Story, points: tuple[str, ...], *, next_batch: bool = True) -
             kill_tree(process)
 
 
-def test_kills_at_every_point_of_delivery(story: Story, spark: SparkSession) -> None:
+def test_kills_at_every_point_of_delivery(story: Story) -> None:
     kill_at(story, DELIVERY)
     kill_at(story, DELIVERY, next_batch=False)
-    story.finish(spark)
+    story.finish()
 
 
-def test_kills_at_every_other_point(story: Story, spark: SparkSession) -> None:
+def test_kills_at_every_other_point(story: Story) -> None:
     kill_at(story, tuple(point for point in POINTS if point not in NEVER_REACHED))
-    story.finish(spark)
+    story.finish()
 
 
-def test_kills_at_random_moments(story: Story, spark: SparkSession) -> None:
-    """Of the driver with all its tasks; every third time of the broker, too, which comes back."""
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kills_at_random_moments(story: Story, city: City, tmp_path: Path, part: int) -> None:
+    """Of a driver with all its tasks, until both of its queries have seen some while they worked;
+    every third time of the broker, too, which comes back. The seed replays them, as far as a
+    machine can."""
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"the seed of the moments is {seed}")
-    chance = random.Random(seed)
-    kills = 0
-    while kills < KILLS:
-        story.add(max(0, last_commit(story.folder) + 9 - len(story.streams[0].tables)))
-        with story.child() as process:
-            time.sleep(chance.random() * MOMENT_S)
+    chance, number = random.Random(seed), 0
+    kills: dict[Story | CityStory, int] = {story: 0, CityStory(tmp_path / "city", city): 0}
+    while waiting := [one for one, count in kills.items() if count < KILLS]:
+        for one in waiting:
+            one.add_more()
+        number += 1
+        folders, queries = [one.folder for one in waiting], [one.told(number) for one in waiting]
+        with queries_in(tmp_path, city.broker, queries, number) as process:
+            wait_for_a_moment(process, tmp_path / "child.log", folders, chance)
             if chance.random() < 1 / 3:
-                story.broker.kill()
-                story.broker.start()
-                time.sleep(chance.random() * MOMENT_S)
-            assert (story.folder / "done").exists() or process.poll() is None, "it has failed"
-            kills += not (story.folder / "done").exists()
+                city.broker.kill()
+                city.broker.start()
+                time.sleep(chance.random() * AFTER_S)
+            done = [one for one in waiting if (one.folder / "done").exists()]
+            assert len(done) == len(waiting) or process.poll() is None, "the child has failed"
             kill_tree(process)
-        print("killed after batch", last_commit(story.folder))
-    story.finish(spark)
+        for one in waiting:
+            kills[one] += one not in done
+        print("killed after batches", [last_commit(one.folder) for one in kills])
+    for one in kills:
+        one.close()
+    with queries_in(tmp_path, city.broker, [one.told(0) for one in kills], 0) as process:
+        wait_for(tmp_path / "done", process)
+    for one in kills:
+        one.check()
 
 
 @pytest.mark.parametrize("point", ["delivery.produced", "delivery.one"])
-def test_tasks_that_are_killed_run_again(story: Story, spark: SparkSession, point: str) -> None:
+def test_tasks_that_are_killed_run_again(story: Story, point: str) -> None:
     """Python workers in the midst of a delivery: Spark repeats their tasks."""
     story.add(3)
     story.starts = 0  # so that tasks deliver
@@ -150,10 +199,10 @@ def test_tasks_that_are_killed_run_again(story: Story, spark: SparkSession, poin
                 if "pyspark.daemon" in " ".join(worker.cmdline()):
                     worker.kill()
         wait_for(story.folder / "done", process)
-    story.finish(spark)
+    story.finish()
 
 
-def test_a_broker_that_is_killed_in_mid_query(story: Story, spark: SparkSession) -> None:
+def test_a_broker_that_is_killed_in_mid_query(story: Story) -> None:
     story.add(6)
     with story.child("delivery.begun@2=marker-broker") as process:
         wait_for(story.folder / "checkpoint" / "skewless" / "marker-broker", process)
@@ -165,43 +214,4 @@ def test_a_broker_that_is_killed_in_mid_query(story: Story, spark: SparkSession)
         story.broker.kill()
         story.broker.start()
         wait_for(story.folder / "done", process)
-    story.finish(spark)
-
-
-def wait_for_a_commit(folder: Path, process: psutil.Popen) -> None:
-    before, done = last_commit(folder), folder / "done"
-    wait_until(lambda: last_commit(folder) > before or done.exists(), process, folder / "child.log")
-
-
-def test_kills_at_random_moments_from_kafka_to_kafka(city: City, tmp_path: Path) -> None:
-    """Of the driver, and now and then of the broker: what was read, what was put aside and what was
-    written are each there once."""
-    seed = random.SystemRandom().randrange(1 << 32)
-    print(f"the seed of the moments is {seed}")
-    chance, kills, starts, bad = random.Random(seed), 0, 0, 0
-    config = {"folder": str(tmp_path), "queries": [], "servers": city.broker.servers}
-    done = tmp_path / "done"
-    while True:
-        if kills < KILLS:
-            city.send(120)
-            city.produce("orders", [f"bad {bad + i}" for i in range(7)])
-            bad += 7
-        starts += 1
-        with child(config, CITY_SCRIPT, **small(starts)) as process:
-            wait_for(tmp_path / "started", process)
-            if kills >= KILLS:
-                wait_for(done, process)
-                break
-            if chance.random() < 2 / 3:  # in the midst of batches, however slow the machine is
-                wait_for_a_commit(tmp_path, process)
-            time.sleep(chance.random() * MOMENT_S / 4)
-            if chance.random() < 1 / 3:
-                city.broker.kill()
-                city.broker.start()
-            assert done.exists() or process.poll() is None, (tmp_path / "child.log").read_text()
-            kills += not done.exists()
-            kill_tree(process)
-        print("killed after batch", last_commit(tmp_path))
-    assert city.matches() == city.expected()
-    found = pq.ParquetDataset(tmp_path / "letters").read(["value"]).column("value").to_pylist()
-    assert sorted(found) == sorted(f"bad {i}".encode() for i in range(bad))
+    story.finish()

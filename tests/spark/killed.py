@@ -21,12 +21,13 @@ from pyspark.sql import SparkSession
 import skewless as sk
 from skewless.engine.lifecycle import DURABLE, TRANSIENT
 from skewless.errors import CheckpointInUseError
-from tests.spark.processes import child, kill_tree, wait_for
+from tests.spark.processes import child, kill_tree, wait_for, wait_until
 from tests.spark.query_kits import QueryKit, add_batches, close
 from tests.spark.support import FileStream, assert_same, read_parquet
 
 KILLS = 10
 MOMENT_S = 25.0  # the latest moment of a kill, after the queries have begun
+AFTER_S = 5.0  # and after one of them has committed
 
 
 def a_query(kit: QueryKit, folder: Path, way: str, columns: bool = False) -> dict[str, Any]:
@@ -42,6 +43,18 @@ def small(number: int) -> dict[str, str]:
 def last_commit(folder: Path) -> int:
     commits = (folder / "checkpoint" / "skewless" / "commits").glob("[0-9]*.json")
     return max((int(file.stem.partition("-")[0]) for file in commits), default=-1)
+
+
+def wait_for_a_moment(
+    process: psutil.Popen, log: Path, folders: Sequence[Path], chance: random.Random
+) -> None:
+    """Some moment of queries at work. Mostly it comes after the next commit of one of them: in the
+    midst of batches, however slow the machine is."""
+    if chance.random() < 2 / 3:
+        folder = chance.choice(folders)
+        before = last_commit(folder)
+        wait_until(lambda: last_commit(folder) > before or (folder / "done").exists(), process, log)
+    time.sleep(chance.random() * AFTER_S)
 
 
 def commits_in(state: Path) -> dict[int, dict[str, dict[str, Any]]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -21,7 +20,7 @@ import pytest
 import skewless as sk
 from skewless.failpoints import POINTS, TABLE
 from skewless.spark.tables.database import KEPT
-from tests.spark.killed import last_commit, nothing_is_left_over, small
+from tests.spark.killed import last_commit, nothing_is_left_over, small, wait_for_a_moment
 from tests.spark.processes import ROOT, child, kill_tree, wait_for
 from tests.spark.query_kits import JOIN, JOIN_AGGREGATE, QueryKit, add_batches, close
 from tests.spark.support import FileStream, Rows, assert_same
@@ -32,8 +31,8 @@ from tests.tables.postgres import Postgres, postgres
 
 CHILD = Path(__file__).parent / "table_child.py"
 PATIENCE_S = 1200  # for all that is left
-KILLS = 50 if os.environ.get("SKEWLESS_EXAMPLES") in ("most", "all") else 10
-MOMENT_S = 25.0  # the latest moment of a kill, after the queries have begun
+KILLS = 10  # at random moments, of each query of a part
+PARTS = 5 if os.environ.get("SKEWLESS_EXAMPLES") in ("most", "all") else 1
 HIT = [point for point in POINTS if not point.startswith("publish.")]  # there are no files to move
 KILLED = {"delta": JOIN, "iceberg table": JOIN_AGGREGATE, "jdbc": JOIN}
 EVERY = {"delta table": JOIN_AGGREGATE, "iceberg": JOIN} | KILLED
@@ -55,6 +54,7 @@ class Story:
     kit: QueryKit
     folder: Path
     place: Place
+    kills: int = 0
     streams: list[FileStream] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -122,19 +122,21 @@ class Stories:
             kill_tree(process)
         print(f"killed at {point} after batches", [last_commit(s.folder) for s in stories])
 
-    def kill_sometime(self, chance: random.Random) -> bool:
-        """Start a process and kill it, mostly in the midst of batches; whether it was."""
-        for story in self.each:
+    def kill_sometime(self, stories: Sequence[Story], chance: random.Random) -> None:
+        """Start a process and kill it, mostly in the midst of batches."""
+        for story in stories:
             story.add_up_to(8)
         number = chance.randrange(4)
-        with self.child([story.told(number) for story in self.each], number) as process:
+        with self.child([story.told(number) for story in stories], number) as process:
             wait_for(self.folder / "started", process)
-            time.sleep(chance.random() * MOMENT_S)
-            done = (self.folder / "done").exists()
-            assert done or process.poll() is None, "the child has failed"
+            log = self.folder / "child.log"
+            wait_for_a_moment(process, log, [story.folder for story in stories], chance)
+            done = [story for story in stories if (story.folder / "done").exists()]
+            assert len(done) == len(stories) or process.poll() is None, "the child has failed"
             kill_tree(process)
+        for story in stories:
+            story.kills += story not in done
         print("killed after batches", [last_commit(story.folder) for story in self.each])
-        return not done
 
     def found(self) -> list[Rows]:
         """What is in the table of each."""
@@ -173,14 +175,16 @@ def test_kills_at_every_point(server: Postgres, tmp_path: Path) -> None:
     stories.finish()
 
 
-def test_kills_at_random_moments(server: Postgres, tmp_path: Path) -> None:
-    """The seed replays them, as far as a machine can."""
+@pytest.mark.parametrize("part", range(PARTS))
+def test_kills_at_random_moments(server: Postgres, tmp_path: Path, part: int) -> None:
+    """Until all queries have seen some while they worked. The seed replays them, as far as a
+    machine can."""
     stories = Stories.of(KILLED, server, tmp_path)
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"the seed of the moments is {seed}")
-    chance, kills = random.Random(seed), 0
-    while kills < KILLS:
-        kills += stories.kill_sometime(chance)
+    chance = random.Random(seed)
+    while waiting := [story for story in stories.each if story.kills < KILLS]:
+        stories.kill_sometime(waiting, chance)
     stories.finish()
 
 
