@@ -59,7 +59,8 @@ class Broker:
         self._folder, self._memory = folder, memory
         self.port = free_port()
         self._process: subprocess.Popen[bytes] | None = None
-        text = SETTINGS.format(folder=folder, port=self.port, controller=free_port()) + settings
+        ports = {"port": self.port, "controller": free_port()}
+        text = (SETTINGS + settings).format(folder=folder, **ports)
         self._settings.write_text(text, encoding="utf-8")
         name = b"\0" + uuid.uuid4().bytes[1:]  # so that it does not begin with a dash
         cluster = base64.urlsafe_b64encode(name).decode().rstrip("=")

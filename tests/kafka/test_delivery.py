@@ -10,6 +10,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -304,6 +305,23 @@ def test_a_transaction_that_brokers_do_not_allow_is_refused_at_once(
     options |= {"kafka.transaction.timeout.ms": "3600000"}
     with pytest.raises(ArgumentError, match=r"`kafka.transaction.timeout.ms` must be at most tran"):
         KafkaDeliverer(client_settings(options), topic).check()
+
+
+@pytest.mark.parametrize("names", [1, delivery.CHECK_NAMES])
+def test_queries_that_start_in_the_same_moment(
+    kafka_broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, names: int
+) -> None:
+    """They begin to be producers of one name, and do not stand in each other's way."""
+    monkeypatch.setattr(delivery, "CHECK_NAMES", names)
+    settings = client_settings({"kafka.bootstrap.servers": kafka_broker.servers})
+    together = threading.Barrier(8)
+
+    def start(_: int) -> None:
+        together.wait()
+        KafkaDeliverer(settings, topic).check()
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(start, range(8))) == [None] * 8
 
 
 def test_brokers_without_transactions_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from skewless.errors import ArgumentError
 from skewless.kafka.options import client_settings, delivery_of, topic_of
+from skewless.kafka.security import as_librdkafka
 
 SERVERS = {"kafka.bootstrap.servers": "there:9092"}
 
@@ -61,10 +62,57 @@ def test_what_cannot_work_is_refused(options: dict[str, object], told: str) -> N
         client_settings(options)
 
 
-def test_secrets_are_not_shown() -> None:
-    with pytest.raises(ArgumentError, match=r"kafka\.sasl\.username") as found:
-        client_settings(SERVERS | {"kafka.sasl.jaas.config": 'password="hush"'})
-    assert "hush" not in str(found.value)
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+
+
+@pytest.mark.parametrize(
+    ("java", "expected"),
+    [
+        (
+            {"sasl.jaas.config": f'{PLAIN} username="a;b"\n  password="it\'s = x";'},
+            {"sasl.username": "a;b", "sasl.password": "it's = x"},
+        ),
+        (
+            {"sasl.jaas.config": "kafkashaded." + f"{PLAIN} password=p username='me'"},
+            {"sasl.username": "me", "sasl.password": "p"},
+        ),
+        (
+            {"ssl.truststore.type": "pem", "ssl.truststore.location": "/ca.pem"},
+            {"ssl.ca.location": "/ca.pem"},
+        ),
+        (
+            {"ssl.keystore.type": "PEM", "ssl.keystore.location": "/me.pem"},
+            {"ssl.certificate.location": "/me.pem", "ssl.key.location": "/me.pem"},
+        ),
+        (
+            {"ssl.keystore.type": "PKCS12", "ssl.keystore.location": "/me.p12"},
+            {"ssl.keystore.location": "/me.p12"},
+        ),
+        ({"ssl.truststore.certificates": "-----"}, {"ssl.ca.pem": "-----"}),
+        (
+            {"ssl.endpoint.identification.algorithm": ""},
+            {"ssl.endpoint.identification.algorithm": "none"},
+        ),
+    ],
+)
+def test_security_as_javas_client_has_it(java: dict[str, str], expected: dict[str, str]) -> None:
+    assert as_librdkafka(java) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.jaas.config", 'password="hush"'),
+        ("sasl.jaas.config", f'{PLAIN} username="me" password="hu\\"sh";'),
+        ("sasl.jaas.config", f'{PLAIN} username="me" password="hush" tokenauth="true";'),
+        ("sasl.jaas.config", "x.Krb5LoginModule required username=me password=hush;"),
+        ("ssl.truststore.password", "hush"),
+    ],
+)
+def test_what_only_java_understands_is_refused_without_its_secrets(name: str, value: str) -> None:
+    with pytest.raises(ArgumentError, match=rf"`kafka\.{name}` .*it takes kafka\.") as found:
+        client_settings(SERVERS | {f"kafka.{name}": value})
+    assert "hush" not in str(found.value) and "sh;" not in str(found.value)
 
 
 def test_deliveries() -> None:

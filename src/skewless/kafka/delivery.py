@@ -8,9 +8,11 @@ again, by a task that ran twice or by the next driver, is found to be there.
 from __future__ import annotations
 
 import logging
+import random
 import time
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Any
 
 from skewless import failpoints
 from skewless.errors import ArgumentError, CheckpointInUseError, DeliveryError
@@ -25,6 +27,7 @@ from skewless.state.identity import IDENTITY, query_id
 ATTEMPTS = 5
 ASK_S = 20.0
 NAMES = "skewless-"  # what names of parts begin with
+CHECK_NAMES = 64
 APPEAR_S = 10.0  # a topic that a broker makes because somebody asked for it
 
 log = logging.getLogger("skewless")
@@ -143,13 +146,16 @@ class KafkaDeliverer:
     def _check_topic(self) -> None:
         library = kafka()
         servers = self._settings[SERVERS]
-        asking = library.Producer(self._settings | {"log_level": "0"})
+        said: list[str] = []  # of single brokers: why they do not answer
+        own: dict[str, Any] = {"log_level": "0", "error_cb": lambda error: said.append(error.str())}
+        asking = library.Producer(self._settings | own)
         try:
             topics = asking.list_topics(timeout=ASK_S).topics
             if self._topic is not None and self._topic not in topics:
                 topics = asking.list_topics(self._topic, APPEAR_S).topics
         except library.KafkaException as error:
-            accepted = f"brokers that answer ({error.args[0].str()})"
+            asking.poll(0)  # now it tells of errors
+            accepted = f"brokers that answer ({'; '.join([error.args[0].str(), *said[:1]])})"
             raise ArgumentError(f"{PREFIX}{SERVERS}", servers, accepted) from error
         if self._topic is not None and (
             self._topic not in topics or topics[self._topic].error is not None
@@ -159,9 +165,11 @@ class KafkaDeliverer:
 
     def _check_transactions(self) -> None:
         """Begin to be someone who delivers: what is in the way of that would show when the first
-        results are committed, and wait. Nobody delivers under this name."""
+        results are committed, and wait. Nobody delivers under these names. Of a name, brokers serve
+        one after the other, and they keep each for days: hence some, and not one per start."""
         library = kafka()
-        own = {"transactional.id": f"{NAMES}check", "log_level": "0"}
+        name = f"{NAMES}check-{random.randrange(CHECK_NAMES)}"
+        own = {"transactional.id": name, "log_level": "0"}
         try:
             library.Producer(self._settings | own).init_transactions(ASK_S)
         except library.KafkaException as error:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from skewless.errors import ArgumentError
+from skewless.kafka.security import as_librdkafka
 
 PREFIX = "kafka."
 SERVERS = "bootstrap.servers"
@@ -17,7 +18,7 @@ EXACTLY_ONCE, AT_LEAST_ONCE = DELIVERIES = ("exactly-once", "at-least-once")
 INSTALL = 'pip install "skewless[kafka]"'
 WITHOUT = f'or choose option "{DELIVERY}", "{AT_LEAST_ONCE}", where Spark writes'
 
-# What only Java's client understands, and what says the same here.
+# What only Java's client understands, and what says the same here; see security.py, too.
 ELSEWHERE = {
     "sasl.jaas.config": "kafka.sasl.username and kafka.sasl.password",
     "sasl.client.callback.handler.class": "kafka.sasl.oauthbearer.* of librdkafka",
@@ -94,8 +95,10 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, str]:
             continue
         if not key.lower().startswith(PREFIX):
             raise ArgumentError("option", key, f"topic, {DELIVERY} or {PREFIX}… for format kafka")
-        _refuse(name, value)
         given[name] = "" if value is None else str(value)
+    given = as_librdkafka(given)
+    for name, text in given.items():
+        _refuse(name, text)
     if not given.get(SERVERS):
         accepted = "the brokers to ask first, such as host:9092,other:9092"
         raise ArgumentError(f"{PREFIX}{SERVERS}", given.get(SERVERS) or None, accepted)
@@ -104,7 +107,7 @@ def client_settings(options: Mapping[str, Any]) -> dict[str, str]:
     return settings
 
 
-def _refuse(name: str, value: object) -> None:
+def _refuse(name: str, value: str) -> None:
     shown = "…" if SECRET.search(name) else value
     if name in ELSEWHERE:
         accepted = (
@@ -112,7 +115,7 @@ def _refuse(name: str, value: object) -> None:
             f"{WITHOUT}"
         )
         raise ArgumentError(f"{PREFIX}{name}", shown, accepted)
-    is_all = name == "acks" and str(value) in ("all", "-1")
+    is_all = name == "acks" and value in ("all", "-1")
     if name in OURS and not is_all:
         raise ArgumentError(f"{PREFIX}{name}", shown, f"left out: delivery sets it, {WITHOUT}")
 
