@@ -1,6 +1,6 @@
 """Queries that write to Kafka, in a process of their own, to be killed.
 
-    python kill_child.py '{"folder": …, "servers": …, "queries": [
+    python kill_child.py '{"folder": …, "servers": …, "settings": {…}, "queries": [
         {"folder": …, "query": "files", "topic": …, "way": "Hash"},
         {"folder": …, "query": "city"}]}'
 
@@ -23,9 +23,8 @@ import skewless as sk
 from skewless.spark.result import Result
 from skewless.state import compaction, delivery
 from tests.kafka.city import WITHIN_S
-from tests.kafka.jars import connector_jars
 from tests.spark import support
-from tests.spark.kill_child import start_session
+from tests.spark.kill_child import ending_the_child, start_session
 from tests.spark.query_kits import JOIN
 
 support.PATIENCE_S = 600
@@ -81,8 +80,7 @@ def main(config: dict[str, Any]) -> None:
     folder, queries = Path(config["folder"]), config["queries"]
     compaction.FAN_IN = 2
     delivery.PART_BYTES = 1
-    jars = {"settings": {"spark.jars": ",".join(connector_jars())}}
-    session = start_session({"master": "local[4,4]"} | jars | config)
+    session = start_session({"master": "local[4,4]"} | config)
     (folder / "started").touch()
     works = [
         threading.Thread(target=work, args=(session, config["servers"], query)) for query in queries
@@ -96,7 +94,8 @@ def main(config: dict[str, Any]) -> None:
 
 
 def work(session: SparkSession, servers: str, query: dict[str, Any]) -> None:
-    RUN[query["query"]](session, servers, query)
+    with ending_the_child():
+        RUN[query["query"]](session, servers, query)
     Path(query["folder"], "done").touch()
 
 

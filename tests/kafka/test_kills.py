@@ -20,6 +20,7 @@ import pytest
 from skewless.failpoints import DELIVERY, POINTS
 from tests.kafka.broker import Broker
 from tests.kafka.city import City
+from tests.kafka.jars import connector_jars
 from tests.kafka.reading import read_all
 from tests.spark.killed import AFTER_S, last_commit, small, wait_for_a_moment
 from tests.spark.processes import child, kill_tree, wait_for
@@ -44,7 +45,8 @@ def queries_in(
     folder: Path, broker: Broker, queries: Sequence[dict[str, Any]], number: int, pause: str = ""
 ) -> Iterator[psutil.Popen]:
     """A process that works on what there is; every other one hands small batches to tasks."""
-    config = {"folder": str(folder), "servers": broker.servers, "queries": queries}
+    config: dict[str, Any] = {"folder": str(folder), "servers": broker.servers, "queries": queries}
+    config["settings"] = {"spark.jars": ",".join(connector_jars())}
     paused = {"SKEWLESS_PAUSE_AT": pause} if pause else {}
     with child(config, SCRIPT, **paused, **small(number)) as process:
         wait_for(folder / "started", process)
@@ -172,8 +174,9 @@ def test_kills_at_random_moments(story: Story, city: City, tmp_path: Path, part:
                 city.broker.kill()
                 city.broker.start()
                 time.sleep(chance.random() * AFTER_S)
+            has_ended = process.poll() is not None
             done = [one for one in waiting if (one.folder / "done").exists()]
-            assert len(done) == len(waiting) or process.poll() is None, "the child has failed"
+            assert len(done) == len(waiting) or not has_ended, "the child has failed"
             kill_tree(process)
         for one in waiting:
             kills[one] += one not in done

@@ -16,12 +16,13 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pyspark.sql import SparkSession
 
 import skewless as sk
-from skewless.errors import ArgumentError
+from skewless.errors import ArgumentError, DeliveryError
 from skewless.kafka import delivery
 from skewless.kafka.delivery import KafkaDeliverer
 from skewless.kafka.options import client_settings
 from tests.kafka.broker import free_port, running_broker
 from tests.kafka.city import City
+from tests.kafka.test_delivery import Staging, rows
 from tests.spark.support import finish
 
 pytestmark = [pytest.mark.slow, pytest.mark.spark, pytest.mark.timeout(600)]
@@ -138,3 +139,23 @@ def test_one_who_is_not_let_in_learns_why(
     with pytest.raises(ArgumentError, match=rf"`kafka.bootstrap.servers` .*{told}") as found:
         KafkaDeliverer(client_settings(given), "matches").check()
     assert "sesame" not in str(found.value)
+
+
+def test_a_password_that_was_changed_meanwhile(
+    secure: Secure,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Results are committed then, and wait: the error has the reason, and so has the log long
+    before it."""
+    monkeypatch.setattr(delivery, "ATTEMPTS", 2)
+    given = secure.by_librdkafka | {"kafka.sasl.password": "close sesame"}
+    told = {name.removeprefix("kafka.").replace(".", "_"): value for name, value in given.items()}
+    staging = Staging(
+        tmp_path, secure.city.broker, "matches", transaction_timeout_ms="3000", **told
+    )
+    with pytest.raises(DeliveryError, match=r"batch 0 .*Authentication failed.*wait in"):
+        staging.deliver(staging.commit(0, rows(0)))
+    [said] = [record.getMessage() for record in caplog.records if record.name == "skewless"]
+    assert "Authentication failed" in said and "part 0" in said

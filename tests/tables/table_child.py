@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from skewless.state import compaction
 from tests.spark import support
-from tests.spark.kill_child import start_session, wait_until_paused
+from tests.spark.kill_child import ending_the_child, start_session, wait_until_paused
 from tests.spark.query_kits import KITS
 from tests.tables.places import WRITE, Place, append, read
 
@@ -48,21 +48,27 @@ def main(config: dict[str, Any]) -> None:
 
 def work(session: SparkSession, query: dict[str, Any]) -> None:
     folder, place = Path(query["folder"]), Place(**query["place"])
-    if "append" in query:
-        rows = read(session, place).limit(query["append"])
-        append(session.createDataFrame(rows.collect(), rows.schema), place)
-    else:
-        result = KITS[query["query"]].result(session, folder, query["way"])
-        if place.kind == "iceberg":  # by name alone, Spark does not make one
-            name = f"lake.db.{place.table}"
-            if not session.catalog.tableExists(name):
-                nothing: list[Any] = []
-                frame = session.createDataFrame(nothing, result.schema)
-                frame.writeTo(name).using("iceberg").create()
-        writer = result.writeStream.trigger(availableNow=True)
-        writer = writer.option("checkpointLocation", str(folder / query["checkpoint"]))
-        support.finish(WRITE[place.kind](writer, result, place))
+    with ending_the_child():
+        if "append" in query:
+            rows = read(session, place).limit(query["append"])
+            append(session.createDataFrame(rows.collect(), rows.schema), place)
+        else:
+            run(session, query, place)
     (folder / "done").touch()
+
+
+def run(session: SparkSession, query: dict[str, Any], place: Place) -> None:
+    folder = Path(query["folder"])
+    result = KITS[query["query"]].result(session, folder, query["way"])
+    if place.kind == "iceberg":  # by name alone, Spark does not make one
+        name = f"lake.db.{place.table}"
+        if not session.catalog.tableExists(name):
+            nothing: list[Any] = []
+            frame = session.createDataFrame(nothing, result.schema)
+            frame.writeTo(name).using("iceberg").create()
+    writer = result.writeStream.trigger(availableNow=True)
+    writer = writer.option("checkpointLocation", str(folder / query["checkpoint"]))
+    support.finish(WRITE[place.kind](writer, result, place))
 
 
 if __name__ == "__main__":

@@ -68,7 +68,7 @@ class PartClient:
         library = kafka()
         self.settings, self.is_stale = settings, False
         self._delivered: dict[str, Marker] = {}  # the last one, by topic
-        self._refused, self._is_told = "", told
+        self._refused, self._said, self._is_told = "", "", told
         own: dict[str, Any] = {"transactional.id": name, "error_cb": self._note_error}
         if told:
             own |= {"on_delivery": self._note_refused}
@@ -80,11 +80,17 @@ class PartClient:
             {**settings, **group, "isolation.level": "read_committed"}
         )
         self._partition = library.TopicPartition
-        self.producer.init_transactions(self._patience_s)
+        try:
+            self.producer.init_transactions(self._patience_s)
+        except library.KafkaException as error:
+            self.producer.poll(0)  # now it tells of errors
+            if not self._said:
+                raise
+            raise StuckError(f"{error.args[0].str()} ({self._said})") from error
 
-    def _note_error(self, error: object) -> None:
+    def _note_error(self, error: Any) -> None:
         """A connection was lost: librdkafka would send offsets to where nobody listens any more."""
-        self.is_stale = True
+        self.is_stale, self._said = True, self._said or error.str()
 
     def _note_refused(self, error: Any, row: Any) -> None:
         if error is not None and not self._refused:

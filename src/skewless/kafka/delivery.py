@@ -59,7 +59,7 @@ class PartsTask:
                 self._check_owner()
                 if attempt == ATTEMPTS:
                     raise self._failed(error, time.monotonic() - begun_s) from error
-                log.info("part %d is delivered once more: %s", number, error)
+                log.warning("part %d of %s is tried again: %s", number, self.marker, _reason(error))
         raise AssertionError("there is a last attempt")
 
     def _deliver(self, name: str, files: tuple[Staged, ...], *, told: bool = False) -> int:
