@@ -483,17 +483,20 @@ def _nearest(code: int, a: Matrix, b: Matrix) -> tuple[Ints, Floats]:
 
 @_kernel
 def _within(code: int, a: Matrix, b: Matrix, limits: Floats, bounds: Floats) -> tuple[Ints, Ints]:
-    rows, numbers = np.empty(len(a) + 1, np.int64), np.empty(len(a) + 1, np.int64)
+    """Room is made row by row, as a check per pair would cost as much as a short distance."""
+    rows, numbers = np.empty(4 * len(a), np.int64), np.empty(4 * len(a), np.int64)
     filled = 0
     for i in range(len(a)):
+        point = a[i]
+        if filled + len(b) > len(rows):
+            rows = np.concatenate((rows, np.empty(len(rows) + len(b), np.int64)))
+            numbers = np.concatenate((numbers, np.empty(len(numbers) + len(b), np.int64)))
         for j in range(len(b)):
-            if _bound(code, a[i], b[j]) > limits[j] or _distance(code, a[i], b[j]) > bounds[j]:
+            if _bound(code, point, b[j]) > limits[j]:
                 continue
-            if filled == len(rows):
-                rows = np.concatenate((rows, rows))
-                numbers = np.concatenate((numbers, numbers))
-            rows[filled], numbers[filled] = i, j
-            filled += 1
+            if _distance(code, point, b[j]) <= bounds[j]:
+                rows[filled], numbers[filled] = i, j
+                filled += 1
     return rows[:filled], numbers[:filled]
 
 

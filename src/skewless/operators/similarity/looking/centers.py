@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -20,16 +20,17 @@ ROWS_AT_ONCE = 4096
 
 
 def new_ids(count: int) -> UInts:
-    """Ids that no other task gives: worksets are made in many places at once."""
-    return np.frombuffer(b"".join(uuid.uuid4().bytes[:8] for _ in range(count)), np.uint64).copy()
+    """Ids that no other task gives, as worksets are made in many places at once; and none is that
+    of the workset without bounds."""
+    return np.frombuffer(os.urandom(8 * count), np.uint64) | np.uint64(1)
 
 
-def nearest(spec: SimilaritySpec, points: Points, worksets: Worksets) -> tuple[Ints, Floats]:
+def nearest(spec: SimilaritySpec, points: Points, centers: Points) -> tuple[Ints, Floats]:
     """The nearest center of each row, and its distance."""
     homes, distances = np.empty(len(points), np.int64), np.empty(len(points))
     for begin in range(0, len(points), ROWS_AT_ONCE):
         some = np.arange(begin, min(begin + ROWS_AT_ONCE, len(points)))
-        homes[some], distances[some] = spec.metric.nearest(take(points, some), worksets.centers)
+        homes[some], distances[some] = spec.metric.nearest(take(points, some), centers)
     return homes, distances
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from skewless.arrays.types import Floats, Ints, UInts
+from skewless.arrays.types import Flags, Floats, Ints, UInts
 from skewless.operators.similarity.looking.centers import in_reach, nearest, new_ids
 from skewless.operators.similarity.points import Points, take, width
 from skewless.operators.similarity.strategies.base import SimilarityStrategy
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from skewless.operators.similarity.running import Way
     from skewless.operators.similarity.spec import SimilaritySpec
 
+ROWS_AT_ONCE, CENTERS_AT_ONCE = 512, 32  # among which centers are sought, and which may be some
 COMPARED_MOST = 4096  # new worksets: the driver compares each with all that stay, in half a second
 
 
@@ -134,7 +135,7 @@ def form(
 
 def into_known(spec: SimilaritySpec, points: Points, known: Worksets) -> Assignment:
     """Give rows a workset that there is, if they are near enough not to make it wider."""
-    homes, distances = nearest(spec, points, known)
+    homes, distances = nearest(spec, points, known.centers)
     far = distances > np.maximum(known.radius[homes], spec.threshold)
     ids = np.where(far, BOUNDLESS, known.ids[homes])
     every = Worksets.joined([known, Worksets.boundless(points)])
@@ -155,20 +156,50 @@ def _on_the_fly(
     rows = len(points)
     ids, distances = np.zeros(rows, np.uint64), np.full(rows, np.inf)
     if known is not None and len(known):
-        homes, distances = nearest(spec, points, known)
+        homes, distances = nearest(spec, points, known.centers)
         ids = known.ids[homes]
+    room = rows if most is None else most - (0 if known is None else len(known))
     uncovered = np.flatnonzero(distances > spec.threshold)
-    centers: list[int] = []
-    room = np.inf if most is None else most - (0 if known is None else len(known))
-    while len(uncovered) and (len(centers) < room or not np.isfinite(distances[uncovered]).all()):
-        # The first that is left covers what it can: one round per new workset, not per row.
-        center = uncovered[:1]
-        apart = spec.metric.cross(take(points, uncovered), take(points, center))[:, 0]
-        identity = new_ids(1)[0]
+    made = _covering(spec, points, uncovered, room)
+    if len(made):
+        homes, apart = nearest(spec, take(points, uncovered), take(points, made))
         nearer = apart < distances[uncovered]
-        ids[uncovered[nearer]] = identity
+        ids[uncovered[nearer]] = (own := new_ids(len(made)))[homes[nearer]]
         distances[uncovered[nearer]] = apart[nearer]
-        centers.append(int(center[0]))
-        ids[center], distances[center] = identity, 0.0
-        uncovered = uncovered[distances[uncovered] > spec.threshold]
-    return ids, distances, np.array(centers, np.int64)
+        ids[made], distances[made] = own, 0.0
+    return ids, distances, made
+
+
+def _covering(spec: SimilaritySpec, points: Points, rows: Ints, room: int) -> Ints:
+    """The first of some rows that are further than the threshold from all such before them, as
+    many as there is room for. What is left of the rows is not looked at, as it may be nearly all
+    of them."""
+    metric, threshold, found = spec.metric, spec.threshold, rows[:0]
+
+    def uncovered(left: Ints, by: Ints) -> Ints:
+        if not len(left) or not len(by):
+            return left
+        return left[metric.nearest(take(points, left), take(points, by))[1] > threshold]
+
+    for begin in range(0, len(rows), ROWS_AT_ONCE):
+        if len(found) >= room:
+            break
+        left = uncovered(rows[begin : begin + ROWS_AT_ONCE], found)
+        while len(left) and len(found) < room:
+            some, left = left[:CENTERS_AT_ONCE], left[CENTERS_AT_ONCE:]
+            near = metric.cross(take(points, some), take(points, some)) <= threshold
+            picked = some[_apart(near, room - len(found))]
+            found, left = np.concatenate([found, picked]), uncovered(left, picked)
+    return found
+
+
+def _apart(near: Flags, room: int) -> list[int]:
+    """The first points that are near none before them, where those are that are near each other."""
+    found: list[int] = []
+    left = np.ones(len(near), np.bool_)
+    while len(found) < room and left.any():
+        first = int(left.argmax())
+        found.append(first)
+        left &= ~near[first]
+        left[first] = False
+    return found
