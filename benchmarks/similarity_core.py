@@ -52,7 +52,9 @@ STEPS = 4  # of a unit of length, where elements have to be equal
 @dataclass(frozen=True)
 class Case:
     """Two streams, of which about `selectivity` of all pairs in a window of a minute are alike.
-    `rows` is per stream and window, which comes in `batches` of equal length."""
+    `rows` is per stream and minute, which comes in `batches` of equal length, each stream's rows in
+    so many `tasks`. With `within_s`, times need only be so close. Rows are kept for `late_s` more,
+    though none is late."""
 
     data: Vectors
     selectivity: float
@@ -61,6 +63,9 @@ class Case:
     windows: int = 4
     batches: int = 4
     metric: str = "angular"
+    tasks: int = 1
+    within_s: float | None = None
+    late_s: int = 0
 
     @cached_property
     def threshold(self) -> float:
@@ -74,11 +79,12 @@ class Case:
 
     def spec(self) -> SimilaritySpec:
         """What `sk.similarity_join` makes of it."""
-        schema, window_us = self._table(0, 0, 0, 1, 0).schema, WINDOW_S * 1_000_000
-        side = VectorSide(schema, vector=(1,), time=2, late_us=0)
+        schema, in_windows = self._table(0, 0, 0, 1, 0).schema, self.within_s is None
+        side = VectorSide(schema, vector=(1,), time=2, late_us=self.late_s * 1_000_000)
         output = (OutputColumn("left", 0, "left_id"), OutputColumn("right", 0, "right_id"))
-        return SimilaritySpec(side, side, METRICS[self.metric], self.threshold, -window_us,
-                              window_us, window_us, output)  # fmt: skip
+        reach_us = round((self.within_s or WINDOW_S) * 1_000_000)
+        return SimilaritySpec(side, side, METRICS[self.metric], self.threshold, -reach_us, reach_us,
+                              reach_us if in_windows else None, output)  # fmt: skip
 
     def stretches(self) -> Iterator[list[pa.Table]]:
         """The batches: a table of each stream."""
@@ -142,20 +148,27 @@ def core(case: Case, strategy: SimilarityStrategy) -> Json:
         query.open()
         made = list(tables)
         begun_s = time.process_time()
-        reports = [one_batch(query, sink, n, both) for n, both in enumerate(made)]
+        reports = [one_batch(query, sink, n, both, case.tasks) for n, both in enumerate(made)]
         spent_s = time.process_time() - begun_s
     assert sink.rows == sum(report.matches for report in reports)
     rows = sum(report.rows_left + report.rows_right for report in reports)
     return _figures(case, reports) | {"rows_per_s": round(rows / spent_s)}
 
 
-def one_batch(query: Query, sink: Counting, number: int, tables: Sequence[pa.Table]) -> BatchReport:
-    """One batch, from arriving rows to the commit, one instance after the other."""
-    streams = [[table.to_batches()] for table in tables]
+def one_batch(
+    query: Query, sink: Counting, number: int, tables: Sequence[pa.Table], tasks: int = 1
+) -> BatchReport:
+    """One batch, from arriving rows to the commit, one task and instance after the other."""
+    streams = [[part.to_batches() for part in _parts(table, tasks)] for table in tables]
     executor = InProcessExecutor(query.pipeline, query.root, streams)
     report = run_batch(query, executor, sink, number)
     assert report is not None
     return report
+
+
+def _parts(table: pa.Table, tasks: int) -> list[pa.Table]:
+    each = max(-(-table.num_rows // tasks), 1)
+    return [table.slice(at, each) for at in range(0, table.num_rows, each)]
 
 
 def counted(reports: Sequence[BatchReport]) -> dict[str, int]:
