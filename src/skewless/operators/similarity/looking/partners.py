@@ -18,7 +18,7 @@ def partners_in_time(spec: SimilaritySpec, side: str, times: Ints, stored: Segme
     of a segment are taken to lie evenly before its last, over its length or, as few late rows make
     it long, for as long as so many new ones would need."""
     sample = np.sort(times[:: -(-len(times) // SAMPLED)])
-    begin, end = _in_reach(spec, side, sample)
+    begin, end = partner_times(spec, side, sample)
     new = np.searchsorted(sample, end, "right") - np.searchsorted(sample, begin, "left")
     found = new * (len(times) / len(sample))
     early, recent = np.quantile(sample, [(1 - MIDDLE) / 2, (1 + MIDDLE) / 2])
@@ -31,7 +31,7 @@ def partners_in_time(spec: SimilaritySpec, side: str, times: Ints, stored: Segme
     return float(found.mean())
 
 
-def _in_reach(spec: SimilaritySpec, side: str, times: Ints) -> tuple[Ints, Ints]:
+def partner_times(spec: SimilaritySpec, side: str, times: Ints) -> tuple[Ints, Ints]:
     """The first and the last time of a partner of rows with these times."""
     size = spec.window_us
     if size is not None:

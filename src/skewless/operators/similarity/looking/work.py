@@ -13,13 +13,16 @@ from skewless.arrays.sorting import sort_order
 from skewless.arrays.types import Ints, Side, frozen
 from skewless.engine.instance import Instance
 from skewless.operators.similarity.joining import Meetings, Probes, Run, lies_before, looked_into
-from skewless.operators.similarity.points import take
+from skewless.operators.similarity.looking.partners import partner_times
+from skewless.operators.similarity.points import Points, take
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies.looking import LookingStrategy
-from skewless.operators.similarity.worksets import Worksets, read_worksets
+from skewless.operators.similarity.worksets import BOUNDLESS, NEVER_US, Worksets, read_worksets
 from skewless.state.blobs import BlobInfo
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo
+
+LATE = 0.05  # of new rows: so many are taken to be late
 
 
 @dataclass(frozen=True)
@@ -51,8 +54,8 @@ class HomeMeetings(Meetings):
 
     def inner(self, probes: Probes, run: Run, first: Ints, last: Ints) -> int:
         """Pairs of one workset whose distances from the center are t at most together."""
-        if not self._counts_inner:
-            return 0
+        if not self._counts_inner or BOUNDLESS in (probes.ids[-1], run.hashes[-1]):
+            return 0  # ids ascend, so that all are in the workset without bounds
         rows, mine, theirs = probes.rows, probes.run.from_center, run.from_center
         assert mine is not None and theirs is not None
         limits = self.spec.threshold - mine[rows]
@@ -123,10 +126,27 @@ class InstanceJoin:
         they look."""
         mine = np.arange(self._instance.number, len(run.times), self._instance.instances)
         mine = mine[run.times[mine] >= run.floor_us]
-        rows, numbers = self._work.strategy.probe(self._spec, take(run.points, mine), worksets)
+        rows, numbers = self._looks(side, take(run.points, mine), run.times[mine], worksets)
         self.meetings.tally.rows += len(mine)
         self.meetings.tally.probes += len(rows)
-        self.meetings.tally.centers += len(mine) * worksets.bounded
         ids, times = worksets.ids[numbers], run.times[mine[rows]]
         order = sort_order(frozen(ids), frozen(times))
         return Probes(side, run, ids[order], times[order], mine[rows[order]])
+
+    def _looks(
+        self, side: Side, points: Points, times: Ints, worksets: Worksets
+    ) -> tuple[Ints, Ints]:
+        """Which worksets rows look into: (row, number of the workset). Much of what is stored may
+        be there for late rows only, which are few: the others need not ask worksets whose last
+        row is before all that they may meet."""
+        begin, _ = partner_times(self._spec, side, times)
+        usual = np.quantile(begin, LATE) if len(begin) else NEVER_US
+        past = worksets.last_us < usual
+        late = begin <= worksets.last_us[past].max(initial=NEVER_US)
+        every, found = np.arange(len(times)), []
+        for some, sets in ((every, np.flatnonzero(~past)), (every[late], np.flatnonzero(past))):
+            asked = worksets.take(sets)
+            rows, numbers = self._work.strategy.probe(self._spec, take(points, some), asked)
+            self.meetings.tally.centers += len(some) * asked.bounded
+            found.append((some[rows], sets[numbers]))
+        return np.concatenate([r for r, _ in found]), np.concatenate([n for _, n in found])
