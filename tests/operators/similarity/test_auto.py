@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from skewless.operators.similarity.looking.partners import partners_in_time
+from skewless.operators.similarity.looking.partners import Partners, partners_in_time
 from skewless.operators.similarity.points import Points
 from skewless.operators.similarity.spec import SimilaritySpec
 from skewless.operators.similarity.strategies import AutoSimilarity, BruteForce, auto
@@ -72,6 +72,33 @@ def test_worksets_are_given_up_where_they_have_become_useless() -> None:
     assert chosen(a_line(5000, seed=1), line, stored=5000) is not None
     wide = Worksets(line.ids, line.centers, line.last_us, line.radius + 10, line.is_open)
     assert chosen(a_line(5000, seed=1), wide, stored=5000) is None
+
+
+def test_worksets_that_there_are_take_fewer_pairs() -> None:
+    """To ask whether they pay is all that it costs."""
+    line, few = chosen(a_line(5000)), a_line(300, seed=1)
+    assert chosen(few, stored=20_000) is None
+    assert chosen(few, line, stored=20_000) is not None
+
+
+def test_worksets_must_not_cost_much_until_what_lies_in_none_has_gone() -> None:
+    spec, line = a_spec(), a_line(5000)
+    stored = {share: Partners(2000.0, 2000.0 * share) for share in (0.0, 1.0)}
+    assert AUTO._pays(spec, line, None, TaskView(5000, stored[0.0]))
+    assert not AUTO._pays(spec, line, None, TaskView(5000, stored[1.0]))
+    many = Partners(20_000.0, 20_000.0)
+    assert AUTO._pays(spec, line, None, TaskView(40_000, many)), "there it costs little"
+
+
+def test_rows_in_no_workset_are_told_apart() -> None:
+    """A segment of nothing but such rows has the one hash."""
+    spec, new = (
+        spec_of(Question("euclidean", 0.01, (-5000, 5000), None, (0, 0), False)),
+        np.arange(1000, 1100),
+    )
+    bounded = replace(stored("right", 300, 0, 999), hash_max=7)
+    found = partners_in_time(spec, "left", new, SegmentSet([stored("right", 100, 0, 999), bounded]))
+    assert found == pytest.approx((450, 100))
 
 
 def test_a_dear_metric_is_worth_worksets_sooner() -> None:
@@ -197,24 +224,58 @@ def stored(side: str, rows: int, first_us: int, last_us: int) -> SegmentInfo:
 def partners(within: tuple[int, int], *old: SegmentInfo, window: int | None = None) -> float:
     """Of a hundred new left rows, a microsecond apart from 1,000 on."""
     spec = spec_of(Question("euclidean", 0.01, within, window, (0, 0), False))
-    return partners_in_time(spec, "left", np.arange(1000, 1100), SegmentSet(old))
+    return partners_in_time(spec, "left", np.arange(1000, 1100), SegmentSet(old)).every
 
 
 def test_partners_are_those_that_are_near_in_time() -> None:
+    """A pair of two new rows is one comparison for both: they count half."""
     before = stored("right", 1000, 0, 999)
-    assert partners((-5000, 5000), before) == pytest.approx(1100)
-    assert partners((-5000, 5000), before, stored("left", 500, 0, 999)) == pytest.approx(1100)
-    assert partners((0, 0), before) == pytest.approx(1)
-    assert partners((-10, 0), before) == pytest.approx(11, rel=0.1)
+    assert partners((-5000, 5000), before) == pytest.approx(1050)
+    assert partners((-5000, 5000), before, stored("left", 500, 0, 999)) == pytest.approx(1050)
+    assert partners((0, 0), before) == pytest.approx(0.5)
+    assert partners((-10, 0), before) == pytest.approx(5.5, rel=0.1)
     assert partners((-200, -100), before) == pytest.approx(101, rel=0.01)
-    assert partners((0, 0), before, window=500) == pytest.approx(100)
-    assert partners((0, 0), before, window=2000) == pytest.approx(1100)
-    assert partners(FOREVER, before) == pytest.approx(1100)
+    assert partners((0, 0), before, window=500) == pytest.approx(50)
+    assert partners((0, 0), before, window=2000) == pytest.approx(1050)
+    assert partners(FOREVER, before) == pytest.approx(1050)
+
+
+def test_as_many_worksets_as_the_rows_that_can_meet_call_for() -> None:
+    """What is stored for late rows only is no reason for more."""
+    few = TaskView(stored=1_000_000, partners=Partners(5000.0))
+    assert few.rows(a_line(100)) == 10_000
+    assert TaskView(stored=900).rows(a_line(100)) == 1000
+    found = AUTO.assign(a_spec(threshold=1e-6), a_line(8000), None, few)
+    assert len(found.worksets) == AUTO.limit(10_000, 1) == 50
+
+
+def test_worksets_whose_rows_all_came_too_early_are_not_asked(tmp_path: Path) -> None:
+    """Rows are kept, as others may come late. One does, and finds its partners there."""
+    side = replace(a_spec().left, late_us=1_000_000)
+    spec = replace(
+        a_spec(threshold=0.001), window_us=None, lower_us=-5, upper_us=5, left=side, right=side
+    )
+    drivers = [
+        SimilarityDriver(tmp_path / repr(strategy), spec, Setup(strategy, 2))
+        for strategy in (AUTO, BruteForce())
+    ]
+    batches = [rows_at(a_line(4000, seed=at), 1000 * at) for at in range(4)]
+    ((rows,),) = batches[3]["left"]
+    late = batch_of([(0, 2, [5.0])], side.schema)
+    batches[3]["left"] = [[pa.concat_batches([late, rows])]]
+    asked = []
+    for at, batch in enumerate(batches):
+        with mock.patch.object(AutoSimilarity, "_pays", lambda *given, at=at: at == 0):
+            found, every = (driver.run(at, batch) for driver in drivers)
+        assert found.rows == every.rows and found.report is not None
+        asked.append(found.report.counters["workset_distances"])
+    sets = drivers[0].worksets().bounded
+    assert asked[0] > 4000 and asked[1:] == [0, 0, sets], "of all the late row alone"
 
 
 def test_a_late_row_does_not_make_a_segment_long() -> None:
     """Its rows are where the last are, and about as dense as new ones."""
-    assert partners((-99, 99), stored("right", 100, -1_000_000, 999)) > 100
+    assert partners((-99, 99), stored("right", 100, -1_000_000, 999)) > 90
 
 
 def test_nothing_is_looked_into_where_few_rows_are_near_in_time(tmp_path: Path) -> None:

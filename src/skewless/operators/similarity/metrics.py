@@ -51,6 +51,7 @@ class Metric(ABC):
     columns_described: ClassVar[str] = "an array of numbers, or numeric columns"
     has_dimension: ClassVar[bool] = True  # all values must have the same number of elements
     price: ClassVar[float] = 1.0  # of a distance, in comparisons of short vectors
+    center_price: ClassVar[float] = 1.0  # of one from a center, which is seldom near, in distances
     error: ClassVar[float] = 0.0  # how far distances of pairs may be off, beyond the last digits
 
     def fits(self, types: list[pa.DataType]) -> bool:
@@ -268,6 +269,7 @@ class Haversine(VectorMetric):
 
     name: str = "haversine"
     error: ClassVar[float] = 0.5  # metres: near the antipode half of the digits are lost
+    center_price: ClassVar[float] = 4.0  # a difference in latitude rules out few
     columns_described: ClassVar[str] = (
         "latitude and longitude in degrees: two columns, or one array"
     )

@@ -27,7 +27,8 @@ from skewless.state.files import Folder
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import Rows, times_of, write_segment
 
-TURNS = 8  # one task in so many makes worksets
+TURNS = 8  # tasks that make worksets by turns
+MET = "met"  # rows that are near enough in time to new ones, all together
 COUNTED = ("probes", "compared", "inner", "workset_distances")
 
 
@@ -64,15 +65,15 @@ class StoreAtHome:
     @property
     def founds(self) -> bool:
         """Whether this task makes worksets: all do in the first batch, as there is nothing that
-        all know; later the first, and some others by turns, as it may not have any rows."""
-        turn = self.stored.rows % TURNS
-        return not self.stored.rows or self.task == 0 or self.task % TURNS == turn
+        all know; later the first, and one of the next by turns, as it may not have any rows."""
+        return not self.stored.rows or self.task in (0, 1 + self.stored.rows % TURNS)
 
     def __call__(self, arrived: pa.RecordBatch, points: Points) -> Stored:
         spec = self.spec
         times = times_of(arrived.columns, spec.side(self.side).time, arrived.num_rows)
         partners = partners_in_time(spec, self.side, times, self.stored)
-        task = TaskView(self.stored.rows, partners, self.founds)
+        segments = len(self.stored.of_side(spec.other(self.side)))
+        task = TaskView(self.stored.rows, partners, segments, self.founds)
         ids, distances, worksets = self.strategy.assign(spec, points, self.known, task)
         order = sort_order(frozen(ids), frozen(times))
         columns = Columns([*Columns(arrived.columns).take(order), pa.array(distances[order])])
@@ -81,7 +82,10 @@ class StoreAtHome:
             Rows(ids[order], times[order], columns), floor_us=-FAR_US, level=0, batch_id=-1,
         )  # fmt: skip
         touched = worksets.with_members(ids, times, distances)
-        counted = {"workset_distances": len(points) * worksets.bounded}
+        counted = {
+            "workset_distances": len(points) * worksets.bounded,
+            MET: round(len(points) * 2 * partners.every),
+        }
         blobs = (write_worksets(self.folder, touched),)
         return Stored(runs=(RunRef(segment),), blobs=blobs, counted=counted)
 
@@ -118,8 +122,9 @@ class RunningLooks(Running):
         every = Worksets.joined([known, touched])
         if every is None:
             return None
-        rows = sum(a.rows for a in batch.arrivals) + batch.state.segments.rows
-        every = self._strategy.close_redundant(self._spec, every, known, rows)
+        rows = sum(a.rows for a in batch.arrivals)
+        met = counters_of(batch, [MET])[MET] // max(rows, 1)
+        every = self._strategy.close_redundant(self._spec, every, known, met)
         return every.needed(*self._spec.keep_sets_after_us(batch.watermark_us))
 
     def conclude(self, batch: Batch) -> Outcome:

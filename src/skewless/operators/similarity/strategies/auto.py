@@ -29,10 +29,16 @@ SAMPLED = 512  # rows that tell what worksets rule out
 TRIED = 32  # worksets, if the sample has so many
 MEMBERS = 8  # of a workset that is tried, on the average: fewer do not show how wide it is
 ENOUGH, HOPELESS = 4, 0.95  # so few worksets and such a share of all rows: more change little
-LOOK = 200.0  # what a look into a workset costs, in compared pairs
-# Some milliseconds: whatever is ruled out of them, to ask and to form costs as much.
-FEW_PAIRS = 1 << 23
-GAIN = 0.3  # what has to be gained, of the cost of comparing everything: tasks may disagree
+# In compared pairs: what a distance from a center costs, to be stored and to look; a look into a
+# workset, and that for each segment in which partners lie, of which new rows have about so many.
+TO_STORE, TO_LOOK, LOOK, LOOK_SEGMENT = 1.0, 2.0, 40.0, 4.0
+NEW_SEGMENTS = 8
+# Some milliseconds: whatever is ruled out of them, to ask and to form costs as much; and to ask
+# alone, where there are worksets.
+FEW_PAIRS, FEW_PAIRS_BESIDE = 1 << 23, 1 << 21
+# Of the cost of comparing everything: what has to be gained, as tasks may disagree; and what may be
+# lost for as long as rows are kept that lie in no workset.
+GAIN, LOST = 0.3, 0.15
 
 
 @dataclass(frozen=True)
@@ -50,7 +56,7 @@ class AutoSimilarity(OnTheFly):
     tried. Long vectors are compared by matrix products, which need large worksets to be fast: one
     for every 16,384 rows."""
 
-    def limit(self, rows: int, dimension: int) -> int | None:
+    def limit(self, rows: int, dimension: int) -> int:
         if dimension >= LONG_FROM:
             return max(1, rows // ROWS_PER_LARGE_WORKSET)
         return max(1, math.isqrt(rows) // 2)
@@ -67,17 +73,21 @@ class AutoSimilarity(OnTheFly):
         self, spec: SimilaritySpec, points: Points, known: Worksets | None, task: TaskView
     ) -> bool:
         """Whether worksets cost less than to compare new rows with all that are near in time."""
-        rows = task.stored + len(points)
-        partners = rows / len(spec.sides) if task.partners is None else task.partners
-        most = self.limit(rows, width(points))
-        if most == 1 or len(points) * partners * spec.metric.price < FEW_PAIRS:
+        partners, most = task.rows(points) / 2, self.limit(task.rows(points), width(points))
+        open_ones = None if known is None else known.open_ones()
+        few = FEW_PAIRS if open_ones is None else FEW_PAIRS_BESIDE
+        if most == 1 or len(points) * partners * spec.metric.price < few:
             return False
         sample = take(points, np.arange(0, len(points), -(-len(points) // SAMPLED)))
-        open_ones = None if known is None else known.open_ones()
-        share, looks = self._met(spec, sample, open_ones, most or TRIED)
-        centers = 2 * (most or 0)
-        spent = share * partners + centers + looks * LOOK / spec.metric.price
-        return spent < (1 - GAIN) * partners
+        share, looks = self._met(spec, sample, open_ones, most)
+        # The first worksets are made by tasks of every side, and all look into all.
+        sides = len(spec.sides) if open_ones is None else 1
+        look = LOOK + LOOK_SEGMENT * max(task.segments, NEW_SEGMENTS)
+        centers = max(most, 0 if open_ones is None else len(open_ones)) * spec.metric.center_price
+        beside = centers * (TO_STORE + sides * TO_LOOK) + sides * looks * look / spec.metric.price
+        bounded = partners - (0.0 if task.partners is None else task.partners.unbounded)
+        saved_now, saved = (1 - share) * bounded - beside, (1 - share) * partners - beside
+        return saved > GAIN * partners and saved_now > -LOST * partners
 
     def _met(
         self, spec: SimilaritySpec, sample: Points, known: Worksets | None, most: int

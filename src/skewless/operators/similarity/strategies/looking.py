@@ -14,6 +14,7 @@ from skewless.operators.similarity.strategies.base import SimilarityStrategy
 from skewless.operators.similarity.worksets import BOUNDLESS, Worksets
 
 if TYPE_CHECKING:
+    from skewless.operators.similarity.looking.partners import Partners
     from skewless.operators.similarity.running import Way
     from skewless.operators.similarity.spec import SimilaritySpec
 
@@ -38,13 +39,21 @@ def unbounded(points: Points) -> Assignment:
 
 class TaskView(NamedTuple):
     """What a task goes by besides its rows and the worksets that there are: how many rows are
-    `stored` already; how many `partners` a new row meets where everything is compared (None: all of
-    the other side); and whether it `founds` worksets. If all tasks did, they would make the same
-    ones."""
+    `stored` already; which `partners` a new row has (None: half of all rows); in how many
+    `segments` they lie; and whether it `founds` worksets. If all tasks did, they would make the
+    same ones."""
 
     stored: int = 0
-    partners: float | None = None
+    partners: Partners | None = None
+    segments: int = 1
     founds: bool = True
+
+    def rows(self, points: Points) -> int:
+        """How many rows there are that can meet new ones, those of all inputs: for so many are
+        there worksets."""
+        return (
+            self.stored + len(points) if self.partners is None else round(2 * self.partners.every)
+        )
 
 
 ALONE = TaskView()
@@ -75,9 +84,9 @@ class LookingStrategy(SimilarityStrategy):
     def close_redundant(
         self, spec: SimilaritySpec, worksets: Worksets, known: Worksets | None, rows: int
     ) -> Worksets:
-        """Close worksets that there would not be, had one task seen all `rows`. Their members stay
-        where they are; new rows go elsewhere, so that closed ones are empty in the end. Those
-        `known` before stay as they are."""
+        """Close worksets that there would not be, had one task seen all `rows` that can meet. Their
+        members stay where they are; new rows go elsewhere, so that closed ones are empty in the
+        end. Those `known` before stay as they are."""
         return worksets
 
 
@@ -97,13 +106,13 @@ class OnTheFly(LookingStrategy):
 
     @abstractmethod
     def limit(self, rows: int, dimension: int) -> int | None:
-        """The most worksets with so many rows in the state, of so many elements each."""
+        """The most worksets with so many rows that can meet, of so many elements each."""
 
     def assign(
         self, spec: SimilaritySpec, points: Points, known: Worksets | None, task: TaskView = ALONE
     ) -> Assignment:
         known = None if known is None else known.open_ones()
-        most = self.limit(task.stored + len(points), width(points))
+        most = self.limit(task.rows(points), width(points))
         if task.founds or most is None or (known is not None and len(known) >= most):
             return form(spec, points, known, most)
         return unbounded(points) if known is None else into_known(spec, points, known)
