@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.casting import cast
 from skewless.arrays.columns import Columns, pieces_of_batch
 from skewless.arrays.hashing import HASH_FUNCTION
 from skewless.arrays.keys import HIDDEN_BY
@@ -117,7 +118,7 @@ def as_schema(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     # Arrow casts no large strings that begin beyond 2 GiB, however small: a piece is copied first.
     sliced = any(c.offset for c in batch.columns)
     given = Columns(batch.columns).take(np.arange(batch.num_rows)) if sliced else batch.columns
-    columns = [c.cast(f.type) for c, f in zip(given, schema, strict=True)]
+    columns = [cast(c, f.type) for c, f in zip(given, schema, strict=True)]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 
