@@ -175,14 +175,24 @@ def join(left: DataFrame | Result, right: DataFrame, on: tuple[str, str], time: 
     return sk.join(left, right, [on], time=times, within=WITHIN, late=LATE, slots=8, **way)
 
 
+# Some rows of either stream have no partner in the other then.
+FEW_A = "a_id < 0 OR a_k <> 3"
+FEW_B = "b_id < 0 OR b_k = 3 OR b_id % 7 = 1"
+
+
+def few(frames: Frames) -> Frames:
+    return [frame.where(kept) for frame, kept in zip(frames, (FEW_A, FEW_B), strict=True)]
+
+
 def of_type(how: Any, sql: str, more_than: int) -> QueryKit:
-    """The streams a and b, joined otherwise."""
+    """Few rows of the streams a and b, joined otherwise."""
 
     def build(frames: Frames, way: Mapping[str, Any]) -> sk.Joined:
-        return joined(frames, {**way, "how": how})
+        return joined(few(frames), {**way, "how": how})
 
-    shown = "a.*, b.*" if sql in ("LEFT", "RIGHT", "FULL") else "a.*"
-    asks = f"SELECT {shown} FROM a {sql} JOIN b ON a_k = b_k AND {near('a_t', 'b_t')}"
+    shown = "a.*" if sql in ("SEMI", "ANTI") else "a.*, b.*"
+    sides = f"(FROM a WHERE {FEW_A}) a {sql} JOIN (FROM b WHERE {FEW_B}) b"
+    asks = f"SELECT {shown} FROM {sides} ON a_k = b_k AND {near('a_t', 'b_t')}"
     return QueryKit(f"{how} join", "ab", PLACED, build, asks, more_than, decides=True)
 
 
@@ -201,15 +211,16 @@ JOIN = QueryKit("join", "ab", PLACED, joined, A_WITH_B, decides=True)
 
 
 def asof(frames: Frames, way: Mapping[str, Any], **more: Any) -> sk.AsofJoined:
-    """Rows of a, each with the nearest of b."""
+    """Rows of a, each with the nearest of few of b."""
     given = {"direction": "nearest", "how": "left", "tolerance": WITHIN} | more
     times = {"time": ("a_t", "b_t"), "late": LATE, "slots": 8}
-    return sk.asof_join(frames[0], frames[1], [("a_k", "b_k")], **times, **given, **way)  # type: ignore[arg-type]
+    left, right = frames[0], frames[1].where(FEW_B)
+    return sk.asof_join(left, right, [("a_k", "b_k")], **times, **given, **way)  # type: ignore[arg-type]
 
 
 NEAREST_B = f"""
     SELECT a.*, b.* EXCLUDE (i) FROM a LEFT JOIN (
-        SELECT a_id AS i, b.* FROM a JOIN b ON a_k = b_k AND {near("a_t", "b_t")}
+        SELECT a_id AS i, b.* FROM a JOIN b ON a_k = b_k AND {near("a_t", "b_t")} AND ({FEW_B})
         QUALIFY row_number() OVER (PARTITION BY a_id ORDER BY
             abs(epoch_us(a_t) - epoch_us(b_t)), b_t, b_x DESC, b_y DESC, b_id DESC) = 1
     ) b ON a_id = i
