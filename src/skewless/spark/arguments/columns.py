@@ -293,7 +293,7 @@ def merged(left: Input, a: int, right: Input, b: int) -> tuple[int, int, DataTyp
     """The columns that one column of the result stands for, whichever is there, and the type it has
     in Spark if that is not the type of both."""
     kinds = left.fields[a].dataType, right.fields[b].dataType
-    if kinds[0].simpleString() == kinds[1].simpleString():
+    if kinds[0] == kinds[1]:
         return a, b, None
     both = StructType([StructField("a", kinds[0]), StructField("b", kinds[1])])
     try:
@@ -301,6 +301,8 @@ def merged(left: Input, a: int, right: Input, b: int) -> tuple[int, int, DataTyp
         kind = frame.select(F.coalesce("a", "b")).schema[0].dataType
     except PySparkException as error:
         raise _incomparable(left, a, right, b, "they have no type in common") from error
+    if kinds[0].simpleString() == kinds[1].simpleString():  # but other fields may be null
+        return a, b, kind
     common = arrow_type(kind)
     return _as_type(left, a, [kind], common), _as_type(right, b, [kind], common), kind
 
