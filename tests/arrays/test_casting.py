@@ -11,35 +11,39 @@ from skewless.arrays.casting import cast
 from skewless.engine.pipeline import as_schema
 from tests.strategies import examples
 
-# A variant as Spark gives it: what stands for a null has fields that cannot be null.
-LARGE = pa.struct([pa.field("v", pa.large_binary()), pa.field("t", pa.large_string())])
-PLAIN = pa.struct([
-    pa.field("v", pa.binary(), nullable=False),
-    pa.field("t", pa.string(), nullable=False),
-])  # fmt: skip
+
+def _struct(binary: pa.DataType, text: pa.DataType, *, nullable: bool) -> pa.DataType:
+    return pa.struct([pa.field("v", binary, nullable), pa.field("t", text, nullable)])
+
+
+# As Spark's variants: what stands for a null has fields that cannot be null.
+MADE, LARGE = (
+    _struct(pa.large_binary(), pa.large_string(), nullable=nullable) for nullable in (True, False)
+)
+PLAIN = _struct(pa.binary(), pa.string(), nullable=False)
 VALUES = st.none() | st.fixed_dictionaries({"v": st.binary(max_size=2), "t": st.text(max_size=2)})
 
 
 def _in_lists(of: tuple) -> tuple:
-    given, wanted, values = of
-    lists = pa.list_(given), pa.list_(pa.field("element", wanted))
+    *given, wanted, values = of
+    lists = [*map(pa.list_, given), pa.list_(pa.field("element", wanted))]
     return *lists, st.none() | st.lists(values, max_size=3)
 
 
 def _in_maps(of: tuple) -> tuple:
-    given, wanted, values = of
+    *kinds, values = of
     items = st.lists(st.tuples(st.integers(0, 3), values), max_size=2)
-    return pa.map_(pa.int64(), given), pa.map_(pa.int64(), wanted), st.none() | items
+    return *(pa.map_(pa.int64(), kind) for kind in kinds), st.none() | items
 
 
 def _in_structs(of: tuple) -> tuple:
-    given, wanted, values = of
-    structs = pa.struct([("a", given)]), pa.struct([("a", wanted)])
+    *kinds, values = of
+    structs = (pa.struct([("a", kind)]) for kind in kinds)
     return *structs, st.none() | st.fixed_dictionaries({"a": values})
 
 
 NESTED = st.recursive(
-    st.sampled_from([(LARGE, PLAIN, VALUES), (pa.null(), pa.null(), st.none())]),
+    st.sampled_from([(MADE, LARGE, PLAIN, VALUES), (pa.null(),) * 3 + (st.none(),)]),
     lambda inner: st.one_of(*(inner.map(f) for f in (_in_lists, _in_maps, _in_structs))),
     max_leaves=3,
 )
@@ -48,8 +52,10 @@ NESTED = st.recursive(
 @examples(200)
 @given(NESTED, st.data(), st.integers(0, 2))
 def test_values_that_hold_others_stay_the_same(of: tuple, data: st.DataObject, since: int) -> None:
-    given, wanted, values = of
-    column = pa.array(data.draw(st.lists(values, max_size=6)), given).slice(since)
+    made, given, wanted, values = of
+    rows = pa.array(data.draw(st.lists(values, max_size=6)), made)
+    sent = pa.record_batch([rows], ["x"]).serialize()
+    column = pa.ipc.read_record_batch(sent, pa.schema([("x", given)])).column(0).slice(since)
     found = cast(column, wanted)
     assert found.type == wanted
     found.validate(full=True)
