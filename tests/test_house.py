@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import importlib
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -109,6 +110,13 @@ def test_public_names_are_exact() -> None:
     assert [name for name in listed if not hasattr(skewless, name)] == []
     source = (SRC / "skewless" / "__init__.py").read_text(encoding="utf-8")
     assert public_names(source) - set(listed) == set()
+
+
+def test_the_version_is_that_of_the_changelog() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    said = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.M)
+    assert said is not None
+    assert importlib.import_module("skewless").__version__ == project["version"] == said[1]
 
 
 def test_checks_find_what_they_look_for() -> None:

@@ -9,12 +9,16 @@ import shutil
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 
-PACKAGES = ("skewless", "pyspark", "pyarrow", "numpy", "numba")
+from skewless import __version__
+
+PACKAGES = ("pyspark", "pyarrow", "numpy", "numba")
 
 
 def versions() -> dict[str, str | None]:
-    """Versions by name, None for what is not there. Nothing is imported for it."""
-    found: dict[str, str | None] = {name: _package(name) for name in PACKAGES}
+    """Versions by name, None for what is not there. Nothing is imported for it. Of skewless it is
+    the code that runs, whatever was installed before a source tree was put in front of it."""
+    found: dict[str, str | None] = {"skewless": __version__}
+    found |= {name: _package(name) for name in PACKAGES}
     return found | {"python": platform.python_version(), "java": java_version()}
 
 
