@@ -241,6 +241,11 @@ BAD: dict[str, tuple[str, list[tuple[str, str]]]] = {
         _with('"tracks"', '"track"'),
         [("join = ", "no input or step is called `track` (did you mean `tracks`?)")],
     ),
+    "an input with a slip hides nothing else": (
+        _with('"tracks"', '"track"') + 'where = "prize > 5"\n',
+        [("join = ", "no input or step is called `track` (did you mean `tracks`?)"),
+         ("where = ", "no column `prize` in `found` (did you mean `price`?)")],
+    ),
     "three inputs of a join": (
         _with('"tracks"', '"tracks", "payments"'),
         [("join = ", "`steps.found.join` must be the names of 2 inputs or other steps")],
@@ -543,6 +548,31 @@ BAD_TOLD_EARLY: dict[str, tuple[str, list[tuple[str, str]]]] = {
         ),
         [("schema = \"Id INT", "two columns are called `id`"),
          ("select = ", "two columns are called `Id`")],
+    ),
+    "a type that is none hides nothing else": (
+        _with('["at", "seen_at"]', '["att", "seen_at"]').replace("price DOUBLE", "price DUOBLE")
+        + 'where = "prize > 5"\n',
+        [("price DUOBLE", "`DUOBLE`, of the column `price`, is no type (did you mean `double`?)"),
+         ("time = ", "no column `att` in `orders`"),
+         ("where = ", "no column `prize` in `found` (did you mean `price`?)")],
+    ),
+    "a column without a type hides nothing else": (
+        _with('["at", "seen_at"]', '["att", "seen_at"]').replace("price DOUBLE", "price")
+        + 'where = "prize > 5"\n',
+        [("price, city", '`price` is no column and type, such as "id BIGINT"'),
+         ("time = ", "no column `att` in `orders`"),
+         ("where = ", "no column `prize` in `found` (did you mean `price`?)")],
+    ),
+    "a format with a slip hides nothing else": (
+        step_file(_JOIN + '\nselect = ["cell", "prize"]').replace('"noop"', '"kafak"')
+        .replace('path = "in/orders"', "").replace('"parquet"', '"parqet"', 1),
+        [("[inputs.orders]", "`inputs.orders.path` is missing"),
+         ('"parqet"', 'no format "parqet" (did you mean "parquet"?)'),
+         ("[sink]", "the option `kafka.bootstrap.servers` is missing"),
+         ("[sink]", "kafka needs a `topic`"),
+         ('"kafak"', 'no format "kafak" (did you mean "kafka"?)'),
+         ('"kafak"', "kafka takes a column named `value`"),
+         ("select = ", "no column `prize` in `found` (did you mean `price`?)")],
     ),
     "what csv cannot hold": (
         step_file(_JOIN).replace('format = "noop"', 'format = "csv"\npath = "out"'),

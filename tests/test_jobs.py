@@ -411,7 +411,8 @@ def test_the_schema_accepts(editor: jsonschema.Draft202012Validator, text: str) 
 
 # What a schema cannot say: what hangs together beyond a table, and what a text holds.
 BEYOND_A_SCHEMA = {
-    "an input that is not there", "join3 of one pair", "join3 of unknown inputs",
+    "an input that is not there", "an input with a slip hides nothing else",
+    "join3 of one pair", "join3 of unknown inputs",
     "join3 within of other pairs", "within and window", "a window without time",
     "late without window", "an outer join without a bound", "totals taken further", "a circle",
     "no operator at all", "late of a result", "which step?", "a step that is not there",

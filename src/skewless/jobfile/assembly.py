@@ -4,7 +4,8 @@ together. What is wrong is noted, and left out."""
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from itertools import product
+from dataclasses import replace
+from itertools import product, takewhile
 from typing import Any
 
 from skewless.jobfile.description import (
@@ -19,11 +20,11 @@ from skewless.jobfile.description import (
     TRIGGER,
 )
 from skewless.jobfile.lines import Path
-from skewless.jobfile.model import Job, JobFile, Sink, Source, Step
+from skewless.jobfile.model import Job, JobFile, Sink, Source, Step, format_meant
 from skewless.jobfile.options import check_kafka, check_own_options
 from skewless.jobfile.reading import Section
 from skewless.jobfile.rules import check_step
-from skewless.jobfile.text import JobText, is_slip, meant
+from skewless.jobfile.text import JobText, as_meant, is_slip, meant
 from skewless.state.output import EXISTING
 from skewless.state.publish import FILE_FORMATS
 
@@ -72,16 +73,16 @@ def _sources(file: Section) -> dict[str, Source]:
 
 def _source(file: Section, name: str, path: Path, raw: Any) -> Source:
     read = Section(file.text, path, raw, INPUT)
-    kind, columns = read.get("format", ""), read.get("read") == "columns"
-    if columns and kind and kind.lower() not in COLUMN_FORMATS:
+    kind, columns = format_meant(read.get("format")), read.get("read") == "columns"
+    if columns and kind and kind not in COLUMN_FORMATS:
         read.refuse("read", f'"spark" for {kind}; as columns are read: {", ".join(COLUMN_FORMATS)}')
-    if kind.lower() == "kafka" and not columns:
+    if kind == "kafka" and not columns:
         check_kafka(read, read.get("options", {}), reads=True)
-    in_files = kind.lower() in FILE_FORMATS and "path" not in read.get("options", {})
+    in_files = kind in FILE_FORMATS and "path" not in read.get("options", {})
     if "path" not in read and (columns or in_files):
         read.note_missing("path", "the folder that the files come to")
     return Source(
-        name, path, kind, read.get("path"), read.get("schema"), columns,
+        name, path, read.get("format", ""), read.get("path"), read.get("schema"), columns,
         read.get("options", {}), read.get("where"), tuple(read.get("select", ())),
     )  # fmt: skip
 
@@ -144,12 +145,8 @@ def _in_order(file: Section, sources: dict[str, Source], steps: dict[str, Step])
     """Steps after those that they take. Names that are not there and circles are noted."""
     text = file.text
     known = tuple(dict.fromkeys((*sources, *steps, *file.get("steps", {}))))
+    steps = {step.name: _with_inputs(text, step, known) for step in steps.values()}
     for step in steps.values():
-        for number, name in enumerate(step.inputs):
-            if name not in known and step.path_in_file != ("join",):
-                there = f"there is: {', '.join(known) or 'none'}"
-                message = f"no input or step is called `{name}`{meant(name, known)}; {there}"
-                text.note(step.input_path(number), message)
         _check_taken(text, step, steps)
     ordered: dict[str, Step] = {}
     while len(ordered) < len(steps):
@@ -162,6 +159,21 @@ def _in_order(file: Section, sources: dict[str, Source], steps: dict[str, Step])
             return ordered | steps  # their columns are looked at nevertheless
         ordered |= {step.name: step for step in ready}
     return ordered
+
+
+def _with_inputs(text: JobText, step: Step, known: Collection[str]) -> Step:
+    """Notes inputs that are not there. A slip is read as what was meant, so that all that hangs on
+    it is looked at, too."""
+    if step.path_in_file == ("join",):
+        return step  # that there is no [left] was told
+    earlier = list(takewhile(lambda name: name != step.name, known))  # of these comes no circle
+    for number, name in enumerate(step.inputs):
+        if name not in known:
+            there = f"there is: {', '.join(known) or 'none'}"
+            message = f"no input or step is called `{name}`{meant(name, known)}; {there}"
+            text.note(step.input_path(number), message)
+    inputs = (name if name in known else as_meant(name, earlier) for name in step.inputs)
+    return replace(step, inputs=tuple(inputs))
 
 
 def _check_taken(text: JobText, step: Step, steps: dict[str, Step]) -> None:
@@ -256,7 +268,7 @@ def _check_apart(jobs: tuple[Job, ...]) -> None:
         other = states.setdefault(job.checkpoint.rstrip("/"), job)
         if job.checkpoint and other is not job:
             job.text.refuse(own, job.checkpoint, f"another folder than that of `{other.name}`")
-        if sink.path is None or (sink.format or "").lower() not in FILE_FORMATS:
+        if sink.path is None or format_meant(sink.format) not in FILE_FORMATS:
             continue
         other = outputs.setdefault(sink.path.rstrip("/"), job)
         if other is not job and EXISTING not in map(str.lower, sink.options):
@@ -274,7 +286,8 @@ def _written(sink: Section, steps: dict[str, Step], unread: Collection[str]) -> 
         if given in unread:
             return None
         sink.refuse("from", f"the name of a step: {', '.join(steps)}{meant(given, tuple(steps))}")
-        return None
+        near = as_meant(given, tuple(steps))
+        return near if near in steps else None
     taken = {name for step in steps.values() for name in step.inputs}
     last = [step.name for step in steps.values() if step.name not in taken]
     if len(last) == 1:
@@ -296,21 +309,23 @@ def _used(name: str, steps: dict[str, Step]) -> set[str]:
 
 
 def _sink(sink: Section) -> Sink:
-    kind, table = sink.get("format"), sink.get("table")
+    kind = format_meant(sink.get("format"))
     if "format" not in sink and "table" not in sink:
         sink.note_missing("format", SINK.key("format").kind.accepted)
     if kind == "memory":
         sink.refuse("format", "a sink that outlives the command; memory does not")
-    if kind is not None and kind.lower() in FILE_FORMATS and not {"path", "table"} & set(sink.raw):
+    if kind in FILE_FORMATS and not {"path", "table"} & set(sink.raw):
         sink.note_missing("path", f"the output folder of the {kind} files")
     if "table" in sink and "path" in sink:
         sink.refuse("path", "left out where there is a `table`")
     columns = tuple(sink.get("partition_by", ()))
     options = sink.get("options", {})
     check_own_options(sink, options)
-    if (kind or "").lower() == "kafka":
+    if kind == "kafka":
         check_kafka(sink, options, reads=False)
-    return Sink(kind, sink.get("path"), table, sink.get("mode"), options, columns)
+    return Sink(
+        sink.get("format"), sink.get("path"), sink.get("table"), sink.get("mode"), options, columns
+    )
 
 
 def _check_mode(sink: Section, step: Step) -> None:

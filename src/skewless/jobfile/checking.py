@@ -24,7 +24,7 @@ from skewless.jobfile.columns import (
 from skewless.jobfile.description import STEPS
 from skewless.jobfile.kinds import Inputs
 from skewless.jobfile.lines import Path
-from skewless.jobfile.model import Job, JobFile, Source, Step
+from skewless.jobfile.model import FORMATS, Job, JobFile, Source, Step, format_meant
 from skewless.jobfile.rules import ROLES
 from skewless.jobfile.sql import missing_names, selected
 from skewless.jobfile.text import is_slip, meant
@@ -36,10 +36,6 @@ ANSI = "spark.sql.ansi.enabled"
 INFERENCE = "spark.sql.streaming.schemaInference"
 NEED_SCHEMA = ("parquet", "json", "csv", "orc", "xml", "avro")
 DAY_US = 86_400_000_000
-FORMATS = (
-    "parquet", "json", "csv", "orc", "text", "xml", "avro", "kafka", "rate", "rate-micro-batch",
-    "socket", "console", "noop", "memory", "jdbc", "delta", "iceberg",
-)  # fmt: skip
 
 
 def check_columns(file: JobFile) -> None:
@@ -78,7 +74,7 @@ class _Checker:
         for message in wrong:
             self.note((*source.path_in_file, "schema"), message)
         self._known_format(source.format, (*source.path_in_file, "format"))
-        needs = source.schema is None and source.format.lower() in NEED_SCHEMA
+        needs = source.schema is None and format_meant(source.format) in NEED_SCHEMA
         if needs and self.file.conf.get(INFERENCE, "false").lower() != "true":
             where = (*source.path_in_file, "schema")
             message = (
@@ -105,8 +101,8 @@ class _Checker:
         path = (*job.path_in_file, "sink")
         for number, name in enumerate(job.sink.partition_by):
             self._has(columns, name, (*path, "partition_by", number))
-        kind = (job.sink.format or "").lower()
-        self._known_format(kind, (*path, "format"))
+        kind = format_meant(job.sink.format)
+        self._known_format(job.sink.format or "", (*path, "format"))
         if kind == "csv":
             nested = [n for n, t in columns.types.items() if t is not None and pt.is_nested(t)]
             if nested:

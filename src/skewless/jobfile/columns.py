@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.types as pt
 
-from skewless.jobfile.model import Source
+from skewless.jobfile.model import Source, format_meant
 from skewless.jobfile.text import meant
 
 UTC = pa.timestamp("us", "UTC")
@@ -39,7 +39,8 @@ OWN_COLUMNS = {
     "kafka": KAFKA,
     "text": "value STRING",
 }
-_COLUMN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+)\s*:?\s*(\w+)(.*)", re.DOTALL)
+_COLUMN = re.compile(r"\s*(`(?:[^`]|``)+`|\w+)(?:\s*:\s*|\s+|(?<=`))(\w+)(.*)", re.DOTALL)
+_NAME = re.compile(r"\s*(`(?:[^`]|``)+`|\w+)\s*:?\s*")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ def source_columns(source: Source) -> tuple[Columns, list[str]]:
     """What a source has before its `where` and `select`, and what is wrong with its schema."""
     if source.schema is not None:
         return schema_columns(source.name, source.schema)
-    own = OWN_COLUMNS.get(source.format.lower())
+    own = OWN_COLUMNS.get(format_meant(source.format))
     extra = {key.lower() for key in source.options or {}}
     if own is None or "includeheaders" in extra:
         return open_columns(source.name), []
@@ -91,26 +92,41 @@ def source_columns(source: Source) -> tuple[Columns, list[str]]:
 
 
 def schema_columns(argument: str, schema: str) -> tuple[Columns, list[str]]:
-    """The columns of a schema as Spark writes it: "id BIGINT, at TIMESTAMP"."""
+    """The columns of a schema as Spark writes it: "id BIGINT, at TIMESTAMP". One whose type is
+    wrong is there all the same."""
     types: dict[str, pa.DataType | None] = {}
     wrong: list[str] = []
     lowered: set[str] = set()
+    whole = True
     for part in _parts(schema):
-        found = _COLUMN.fullmatch(part)
-        if found is None:
+        name, word, rest = _column(part)
+        if not word:
             wrong.append(f'`{part.strip()}` is no column and type, such as "id BIGINT"')
-            continue
-        name, word, rest = found.groups()
-        name = name[1:-1].replace("``", "`") if name.startswith("`") else name
-        if word.lower() not in WORDS:
+        elif word.lower() not in WORDS:
             wrong.append(
                 f"`{word}`, of the column `{name}`, is no type{meant(word.lower(), WORDS)}"
             )
+        if not name:
+            whole = False
+            continue
         if name.lower() in lowered:
             wrong.append(f"two columns are called `{name}`")
         lowered.add(name.lower())
         types[name] = parsed_type(f"{word}{rest}")
-    return Columns(argument, types, whole=not wrong), wrong
+    return Columns(argument, types, whole), wrong
+
+
+def _column(part: str) -> tuple[str, str, str]:
+    """A column's name, the first word of its type, and the rest of it; what is not there is ''."""
+    found = _COLUMN.fullmatch(part)
+    if found is None:
+        alone = _NAME.fullmatch(part)
+        return (_unquoted(alone[1]) if alone else "", "", "")
+    return _unquoted(found[1]), found[2], found[3]
+
+
+def _unquoted(name: str) -> str:
+    return name[1:-1].replace("``", "`") if name.startswith("`") else name
 
 
 def schema_problems(schema: str) -> list[str]:

@@ -9,9 +9,13 @@ from typing import Any
 from skewless.errors import ArgumentError, JobFileError
 from skewless.jobfile.lines import Path
 from skewless.jobfile.rules import ROLES, STRATEGY_KEYS
-from skewless.jobfile.text import JobText, meant
+from skewless.jobfile.text import JobText, as_meant, meant
 
 SIDES = ("left", "right")
+FORMATS = (
+    "parquet", "json", "csv", "orc", "text", "xml", "avro", "kafka", "rate", "rate-micro-batch",
+    "socket", "console", "noop", "memory", "jdbc", "delta", "iceberg",
+)  # fmt: skip
 # The writer's names of what it refuses, and where a job says it.
 KEY_OF_SINK_ARGUMENT: Mapping[str, Path] = {
     "path": ("sink", "path"),
@@ -35,6 +39,12 @@ KEY_OF_SINK_ARGUMENT: Mapping[str, Path] = {
         "skewless.existing",
     )
 }
+
+
+def format_meant(written: str | None) -> str:
+    """A format as Spark knows it; one of its own if there is a slip in it. Others may be
+    installed."""
+    return as_meant((written or "").lower(), FORMATS)
 
 
 @dataclass(frozen=True)

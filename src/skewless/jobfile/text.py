@@ -152,6 +152,18 @@ def is_slip(word: str, right: str) -> bool:
     return short in (long[:i] + long[i + 1 :] for i in range(len(long)))
 
 
+def as_meant(word: str, choices: Collection[str]) -> str:
+    """The one choice that a word is a slip of; the word itself if there is none.
+
+    >>> as_meant("jion", ["join", "union"]), as_meant("a1", ["a2", "a3"])
+    ('join', 'a1')
+    """
+    if word in choices:
+        return word
+    near = [choice for choice in choices if is_slip(word, choice)]
+    return near[0] if len(near) == 1 else word
+
+
 def dotted(path: Path) -> str:
     """A path as people write it.
 
