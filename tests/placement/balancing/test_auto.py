@@ -16,6 +16,7 @@ from skewless.placement.balancing.imbalance import max_over_mean
 from skewless.placement.balancing.loads import MeasuredTime
 from skewless.placement.balancing.view import View
 from skewless.placement.places import Placement
+from tests.placement.balancing.test_tally import growing
 from tests.placement.balancing.views import key_in, own, view
 from tests.strategies import examples
 
@@ -29,6 +30,10 @@ def planned(seen: View, strategy: Auto = EAGER) -> tuple[list[Change], Placement
     for change in changes:
         placement = change.on(placement)
     return changes, placement, max_over_mean(MeasuredTime().of_instances(seen, placement))
+
+
+def reason_of(changes: list[Change], key: int) -> str:
+    return next(c.reason for c in changes if isinstance(c, Split) and c.key_hash == key)
 
 
 def test_slots_move_towards_the_mean() -> None:
@@ -57,7 +62,7 @@ def test_a_key_that_outweighs_an_instance_is_split_just_enough() -> None:
     assert split.left_of == "probers"
     assert ratio <= 1.04
     assert len(changes) == 1  # everything else can stay where it is
-    assert "50.0% of the work" in next(c.reason for c in changes if isinstance(c, Split))
+    assert reason_of(changes, hot) == "50.0% of the work, an even share is 12.5%"
 
 
 def test_no_more_instances_share_a_key_than_it_needs() -> None:
@@ -112,11 +117,28 @@ def test_a_key_whose_work_goes_up_and_down_is_shared_by_more() -> None:
     seen = view(slots, 8, {steady: 8_000.0, unsteady: 8_000.0})
     probing = np.array([8_000.0, 5.0])
     seen = replace(seen, key_figures=replace(seen.key_figures, probing_left=probing))
-    placement = planned(seen)[1]
+    changes, placement, _ = planned(seen)
     split = placement.isolated_key(unsteady)
     assert split is not None
     assert len(split.instances) == 8
+    assert reason_of(changes, unsteady) == (
+        "8.1% of the work and up and down by batch, an even share is 12.5%"
+    )
     assert placement.isolated_key(steady) is None or not placement.isolated_by_hash[steady].is_split
+
+
+def test_a_key_that_grows_is_split_before_it_outweighs_an_instance() -> None:
+    """100 ms of work in each slot; the key in the first has few of the stored rows it will have."""
+    seen = growing(1_800.0)
+    slots = replace(seen.slots, time_left_ms=np.full(4, 100.0))
+    keys = replace(seen.key_figures, time_left_ms=np.array([50.0]))
+    changes, placement, _ = planned(replace(seen, slots=slots, key_figures=keys))
+    split = placement.isolated_key(1)
+    assert split is not None and len(split.instances) == 2
+    reason = reason_of(changes, 1)
+    share = float(reason.partition("%")[0])
+    assert 100 * 50 / 400 < share < 50, "a little ahead, and less than an even share"
+    assert reason.endswith("% of the work and growing, an even share is 50.0%")
 
 
 def test_what_has_cooled_is_undone() -> None:

@@ -129,7 +129,8 @@ class _Plan:
     proposed in the end is the difference that they make, each key and slot once."""
 
     def __init__(self, view: View, tolerance: float) -> None:
-        self._jitter = still_growing_ms(view) + JITTER_DEVIATIONS * _deviation_ms(view)
+        self._growing = still_growing_ms(view)
+        self._jitter = self._growing + JITTER_DEVIATIONS * _deviation_ms(view)
         self._view, self._placement = (view := expected(view)), view.placement
         self._loads = MeasuredTime().of_instances(view, view.placement)
         self._mean = float(self._loads.mean())
@@ -167,7 +168,9 @@ class _Plan:
         for at in (self._key_weights >= SPLIT_MIN * self._mean).nonzero()[0].tolist():
             if view.keys[at].hash not in view.pinned:
                 self._lift(view.keys[at].hash)
-                self._share(view.keys[at].hash, self._spread(view.keys[at].hash, view.instances))
+                key = view.keys[at].hash
+                why = f"{self._of_work(key)}; the heavy keys are shared by all instances"
+                self._share(key, self._spread(key, view.instances), why)
         self._relieve_all()
         if self._loads.max() >= before:
             self._loads, self._slots, self._homes, self._placement, self._changes = kept
@@ -221,7 +224,7 @@ class _Plan:
                 continue
             home = int(self._placement.instance_of[own.slot])
             self._remove(own)
-            share = f"{weight / self._total:.1%} of the work"
+            share = self._of_work(own.hash)
             is_small = weight <= SPLIT_MIN * self._mean
             if is_small and self._loads[home] + weight <= max(self._aim, self._loads.max()):
                 self._loads[home] += weight
@@ -253,7 +256,17 @@ class _Plan:
         for at in lifted:
             self._lift(view.keys[at].hash)
         for at in lifted:
-            self._share(view.keys[at].hash, self._spread(view.keys[at].hash))
+            key = view.keys[at].hash
+            self._share(key, self._spread(key), self._why_split(at))
+
+    def _why_split(self, at: int) -> str:
+        """What is less than an even share is split for what may become of it."""
+        even = f"an even share is {1 / self._view.instances:.1%}"
+        of_work = self._of_work(self._view.keys[at].hash)
+        if self._key_weights[at] > self._aim:
+            return f"{of_work}, {even}"
+        grows = 2 * self._growing[at] >= self._jitter[at]
+        return f"{of_work} and {'growing' if grows else 'up and down by batch'}, {even}"
 
     def _fits(self, at: int) -> bool:
         """Whether none of a key's parts is too large, or will be."""
@@ -335,15 +348,13 @@ class _Plan:
         """Whether a side is not worth splitting, neither for its instance nor for its key."""
         return time <= SIDE_MIN * min(self._mean, self._weight(key))
 
-    def _share(self, key: int, split: IsolatedKey, why: str | None = None) -> None:
+    def _share(self, key: int, split: IsolatedKey, why: str) -> None:
         """Put a lifted key down where it is shared."""
         own = self._placement.isolated_key(key)
         slot = split.slot
         source = int(self._placement.instance_of[slot]) if own is None else own.instances[0]
         self._add(split)
         if split != own:
-            share, even = self._weight(key) / self._total, 1 / self._view.instances
-            why = why or f"{share:.1%} of the work, an even share is {even:.1%}"
             self._take(Split(split, source, why))
 
     @staticmethod
@@ -421,7 +432,9 @@ class _Plan:
             split = self._spread(key)
             there = max(float(self._loads[i]) + part for i, part in self._parts(split).items())
             if max(there, float(self._loads[source])) < before * (1 - 1e-3):
-                self._share(key, split)
+                load = before / self._mean
+                why = f"{self._of_work(key)}, on an instance that does {load:.2f} of the mean"
+                self._share(key, split, why)
                 return True
             self._put_back(key)
         return False
@@ -448,6 +461,9 @@ class _Plan:
 
     def _weight(self, key: int) -> float:
         return _weight(self._view, key)
+
+    def _of_work(self, key: int) -> str:
+        return f"{self._weight(key) / self._total:.1%} of the work"
 
     def _parts(self, own: IsolatedKey) -> dict[int, float]:
         """What each instance has to do with a key."""
