@@ -55,6 +55,7 @@ def test_a_turn_from_a_report() -> None:
     keys = (WatchedKey(1, str(CELL), 0, isolated=True), WatchedKey(2, "5", 1))
     own, slots = Figures.zeros(2), Figures.zeros(2)
     own.matches[:], slots.matches[:] = [9, 1], [2, 1]
+    own.time_left_ms[:], own.time_right_ms[:] = [18.0, 1.0], [6.0, 1.0]
     told = BatchReport(
         name="join",
         batch_id=3,
@@ -67,9 +68,10 @@ def test_a_turn_from_a_report() -> None:
         key_figures=own,
     )
     turn = turn_of(AUTO, told, 1.5, CELL)
-    assert turn == Turn(AUTO, 3, 1.5, 12, (30.0, 10.0), 0.05, 0.75, (SPLIT,))
+    assert turn == Turn(AUTO, 3, 1.5, 12, (30.0, 10.0), 0.05, 0.75, (SPLIT,), False, 0.6)
     assert turn.busiest_over_mean == 1.5
-    assert turn_of(AUTO, told, 1.5, CELL + 1).cell_results == 0
+    other = turn_of(AUTO, told, 1.5, CELL + 1)
+    assert (other.cell_results, other.cell_work) == (0, 0)
 
 
 def test_first_batches_do_not_count() -> None:
@@ -118,6 +120,21 @@ def test_the_tale(tmp_path: Path) -> None:
         "to idler tasks."
     )
     assert texts[5] == "Auto is even again: its busiest task has 1.00 times the mean."
+
+
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        (0.58, "(it has 58 % of the work, an even share is 25 %)"),
+        (0.1, "(61% of the work)"),
+        (0.0, "(61% of the work)"),
+    ],
+)
+def test_a_split_is_told_by_the_work_at_that_time(tmp_path: Path, work: float, said: str) -> None:
+    turns = the_story(tmp_path)
+    turns.add(replace(a_turn(AUTO, SPLIT_AFTER), cell_work=work))
+    (told,) = (text for _, text in tale(PLAN, turns) if "splits cell" in text)
+    assert told.startswith(f"Auto splits cell {CELL} over tasks 0, 2, 5 {said}, and gives")
 
 
 def test_what_was_told_stays(tmp_path: Path) -> None:

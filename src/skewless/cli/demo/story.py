@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from skewless.cli.demo.folder import EVENT_BATCH, Plan
@@ -83,7 +83,7 @@ def _of_auto(plan: Plan, turns: Turns, turn: Turn) -> Iterator[str]:
             f"Auto is even again: its busiest task has {turn.busiest_over_mean:.2f} times the mean."
         )
     if turn.changes:
-        yield changes_text(turn.changes, len(turn.loads))
+        yield changes_text(turn, cell)
 
 
 def _straggling(turns: Turns, batch: int) -> Iterator[str]:
@@ -101,17 +101,28 @@ def _even_again(turns: Turns, split: int) -> int | None:
     return next((turn.batch for turn in later if turn.busiest_over_mean <= EVEN), None)
 
 
-def changes_text(changes: Sequence[Decision], tasks: int) -> str:
+def changes_text(turn: Turn, cell: int) -> str:
     """What Auto has changed after a batch: splits by name and reason, the rest by number."""
-    splits = [change for change in changes if _is_split(change)]
+    tasks = len(turn.loads)
+    splits = [change for change in turn.changes if _is_split(change)]
     told = [
-        f"splits {_cell(change.subject)} over {_tasks(change.target, tasks)} ({change.reason})"
+        f"splits {_cell(change.subject)} over {_tasks(change.target, tasks)} "
+        f"({_reason(turn, change, cell)})"
         for change in splits
     ]
-    rest = len(changes) - len(splits)
+    rest = len(turn.changes) - len(splits)
     if rest:
         told.append(f"gives {rest} {'range' if rest == 1 else 'ranges'} of cells to idler tasks")
     return f"Auto {', and '.join(told)}."
+
+
+def _reason(turn: Turn, change: Decision, cell: int) -> str:
+    """Why a cell is split. Auto reckons with averages of some batches, which lag behind a cell
+    that has just turned hot: of the event's, it is told what it has now."""
+    even = 1 / len(turn.loads)
+    if change.subject != f"key {cell}" or turn.cell_work <= even:
+        return change.reason
+    return f"it has {share(turn.cell_work)} of the work, an even share is {share(even)}"
 
 
 def _cell(subject: str) -> str:

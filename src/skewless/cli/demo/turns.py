@@ -25,7 +25,8 @@ class Turn:
     """One join, one batch: how long the result took, and how much each task had to do. Of Spark's
     own join, that is the results that each task found; of ours, the work as it is counted.
     `changes` are what was decided after the batch. Of the event's cell there are its shares of the
-    rows and of the results. A `cold` turn is the first of a run: the query was started in it."""
+    rows, of the results and of the work. A `cold` turn is the first of a run: the query was
+    started in it."""
 
     who: str
     batch: int
@@ -36,6 +37,7 @@ class Turn:
     cell_results: float = 0.0
     changes: tuple[Decision, ...] = ()
     cold: bool = False
+    cell_work: float = 0.0
 
     @property
     def busiest_over_mean(self) -> float:
@@ -52,26 +54,34 @@ def turn_of(
 ) -> Turn:
     """The turn of one of our joins, from what it reports."""
     shares = {key.value: key.share for key in report.heavy_keys}
+    loads = loads_ms(report.instances)
+    results, work = _of_key(report, str(cell))
     return Turn(
         who,
         report.batch_id,
         seconds,
         report.matches,
-        tuple(loads_ms(report.instances).round(3).tolist()),
+        tuple(loads.round(3).tolist()),
         shares.get(str(cell), 0.0),
-        round(_share_of_results(report, str(cell)), 4),
+        _share(results, report.matches),
         tuple(decision for decision in report.decisions if decision.accepted),
         cold,
+        _share(work, float(loads.sum())),
     )
 
 
-def _share_of_results(report: BatchReport, value: str) -> float:
-    """How many of all results are of one key."""
-    if report.key_figures is None or not report.matches:
-        return 0.0
-    found = zip(report.keys, report.key_figures.matches, strict=True)
-    mine = sum(float(matches) for key, matches in found if key.value == value)
-    return mine / report.matches
+def _of_key(report: BatchReport, value: str) -> tuple[float, float]:
+    """The results of one key, and its work in milliseconds."""
+    figures = report.key_figures
+    mine = [at for at, key in enumerate(report.keys) if key.value == value]
+    if figures is None or not mine:
+        return 0.0, 0.0
+    work = figures.time_left_ms + figures.time_right_ms
+    return float(figures.matches[mine].sum()), float(work[mine].sum())
+
+
+def _share(part: float, whole: float) -> float:
+    return round(part / whole, 4) if whole else 0.0
 
 
 class Turns:
