@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -44,6 +46,34 @@ def test_prices_are_found(noise: float) -> None:
     for load in (report.load for report in told):
         meant = sum(price * getattr(load, name) for name, price in TRUE_MS.items())
         assert load.work_ms == pytest.approx(meant, rel=0.02 if not noise else 0.25)
+
+
+def test_what_is_paid_for_once_is_no_price() -> None:
+    """Two instances of eight load code that nobody has used before, as after the first change of a
+    placement: they take many times as long as ever, once."""
+    rng, prices = np.random.default_rng(9), WorkPrices()
+
+    def batch(*extra: float) -> list[float]:
+        loads = some_loads(rng, 8, 0.1)
+        late = dict(enumerate(extra))
+        slow = [replace(load, time_ms=load.time_ms + late.get(load.instance, 0)) for load in loads]
+        told = prices.priced([report_of(load) for load in slow])
+        return [r.load.work_ms / before.time_ms for r, before in zip(told, loads, strict=True)]
+
+    for _ in range(5):
+        batch()
+    # All take about 15 ms: without a bound, these two would triple what everything seems to cost.
+    assert sum(batch(300.0, 300.0)) / 8 < 2.0
+    assert [np.mean(batch()) for _ in range(8)][-1] == pytest.approx(1.0, abs=0.15)
+
+
+def test_a_price_that_stays_high_is_believed() -> None:
+    rng, prices = np.random.default_rng(10), WorkPrices()
+    for times in (1.0, 50.0):
+        for _ in range(25):
+            loads = [replace(x, time_ms=x.time_ms * times) for x in some_loads(rng, 8, 0.0)]
+            told = prices.priced([report_of(load) for load in loads])
+    assert [r.load.work_ms for r in told] == pytest.approx([x.time_ms for x in loads], rel=0.05)
 
 
 def test_even_work_is_told_as_even_whatever_was_measured() -> None:

@@ -10,6 +10,7 @@ from skewless.arrays.types import Floats
 
 MEMORY = 0.8  # of the fit, from batch to batch
 TRUST = 1e-3  # in what is assumed beside what is measured
+LEAP = 4.0  # times what was foretold: more is not believed of an instance in one batch
 
 
 class Prices:
@@ -31,6 +32,10 @@ class Prices:
         if not self._warm:  # the first batch pays for compiling and loading
             self._warm = True
             return
+        if (
+            self.known
+        ):  # and so does, later, the first instance in a process that does something new
+            ms = np.minimum(ms, LEAP * (done @ self.now))
         # No constant: once the load is even, a constant alone would explain it, and nothing could
         # be learned any more.
         self._products = MEMORY * self._products + done.T @ done
