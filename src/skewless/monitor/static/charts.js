@@ -34,6 +34,7 @@
     const text = at.map((t) => (t === 0 ? "0" : sk.format[kind](t).replace(/\.0+(?=\D|$)/, "").replace(/(\.\d*?)0+(?=\D|$)/, "$1")));
     return { tickvals: at, ticktext: text, range: [bottom < 0 ? bottom * 1.05 : 0, top * 1.06] };
   }
+  sk.ticks = ticks;
 
   function layout(options) {
     const ink = colour("soft"), grid = colour("grid"), line = colour("line");
@@ -53,6 +54,10 @@
 
   // Batches are whole: a few of them get a tick each.
   const batchTicks = (at, width) => (at.length < 8 ? { tickmode: "linear", tick0: at[0], dtick: width } : {});
+
+  // Charts one below the other in which a batch is at the same place: the first has a colour bar.
+  const BELOW = { margin: { l: 52, r: 68, t: 8, b: 8 } };
+  const below = (at, width) => ({ ...batchTicks(at, width), range: [at[0] - 0.5, at[at.length - 1] + width - 0.5] });
 
   const drawn = new Map(); // of every chart, how to draw it again in other colours or widths
 
@@ -142,10 +147,10 @@
       }
       const heights = options.stacked ? [at.map((_, j) => shown.reduce((sum, line) => sum + (line.mean[j] || 0), 0)), options.peak || []]
         : shown.flatMap((line) => [line.max || line.mean, line.min || line.mean]);
-      const x = batchTicks(at, width);
+      const x = options.below ? below(at, width) : batchTicks(at, width);
       return { traces: traces.concat(options.marks ? options.marks() : []), options: {
         legend: shown.length > 1 || options.legend || Boolean(options.marks), x, y: { ...ticks(heights, kind), ...options.y },
-        more: options.more ? options.more() : {} } };
+        more: { ...(options.below ? BELOW : {}), ...(options.more ? options.more() : {}) } } };
     });
     asTable(figure,
       () => [["batch", "n"], ...shown.map((line) => [line.name, "n"])],
@@ -186,8 +191,8 @@
         xgap: 0, ygap: z.length <= 24 ? 1 : 0,
         hovertemplate: "%{customdata}<br>batch %{x:,d}: %{z:,.3~f} ms<extra></extra>", customdata: z.map((line, i) => line.map(() => names[i])),
         colorbar: { thickness: 10, outlinewidth: 0, title: { text: "ms", side: "top", font: { size: 11 } }, tickfont: { size: 11 }, nticks: 4, len: 1, x: 1.01 } }],
-      options: { legend: false, x: batchTicks(at, width), y: { autorange: "reversed", title: { text: "instance", font: { size: 11 } }, tickformat: ",d", zeroline: false, showgrid: false,
-        ...(z.length < 8 ? { dtick: group } : { nticks: 8 }) }, more: { hovermode: "closest" } },
+      options: { legend: false, x: below(at, width), y: { autorange: "reversed", title: { text: "instance", font: { size: 11 } }, tickformat: ",d", zeroline: false, showgrid: false,
+        ...(z.length < 8 ? { dtick: group } : { nticks: 8 }) }, more: { ...BELOW, hovermode: "closest" } },
     }));
     asTable(figure, () => [["instance", "n"], ["last", "n"], ["mean", "n"], ["most", "n"]], () => z.map((line, i) => {
       const there = line.filter((v) => v !== null);

@@ -30,12 +30,11 @@
     },
     state(figure, { series }) {
       const bytes = stat(series, "state_bytes"), rows = stat(series, "state_rows");
-      const high = Math.max(...(rows.max || rows.mean), 1);
       sk.lines(figure, series.at, series.width, [{ name: "bytes", ...bytes }], "bytes", { legend: true, nothing: "Nothing is kept.",
         marks: () => [{ x: series.at, y: rows.mean, name: "rows (right)", type: "scatter", mode: "lines", yaxis: "y2", line: { color: sk.series(1), width: 1.5, dash: "dot" },
           text: rows.mean.map(format.count), hovertemplate: "%{text} rows" }],
-        more: () => ({ yaxis2: { overlaying: "y", side: "right", showgrid: false, zeroline: false, range: [0, high * 1.06], color: sk.colour("soft"), automargin: true,
-          tickvals: [high / 2, high], ticktext: [high / 2, high].map(format.count), fixedrange: true } }) });
+        more: () => ({ yaxis2: { overlaying: "y", side: "right", showgrid: false, zeroline: false, color: sk.colour("soft"), automargin: true, fixedrange: true,
+          ...sk.ticks([rows.max || rows.mean], "count") } }) });
     },
     dropped(figure, { series }) {
       sk.bars(figure, series.at, series.width, part(series, "dropped/").map((name) => line(series, name, name.slice(8))), "count",
@@ -54,7 +53,7 @@
         return (ratio.max || ratio.mean)[j];
       };
       sk.lines(figure, series.at, series.width, [{ name: "busiest over mean", ...ratio }], "ratio", { size: "low", legend: true,
-        y: { rangemode: "normal" },
+        below: true, y: { rangemode: "normal" },
         marks: () => [{ x: done.map((d) => d.batch), y: done.map((d) => height(d.batch)), name: "a change", type: "scatter", mode: "markers",
           marker: { color: sk.series(1), size: 8, symbol: "diamond" }, text: done.map((d) => sk.chartText(`${d.kind} ${sk.shortened(d.subject)}`)), hovertemplate: "%{text}" }] });
     },
