@@ -15,9 +15,9 @@ from rich.console import Console
 from skewless.cli.demo.folder import DemoFolder
 from skewless.cli.demo.plot import svg
 from skewless.cli.demo.proof import Found
-from skewless.cli.demo.screen import PlainScreen, State, frame, make_screen
+from skewless.cli.demo.screen import PlainScreen, State, batch_line, frame, make_screen
 from skewless.cli.demo.story import BEGINS, GOES_ON, ORDINARY, chapters, split_after, tale
-from skewless.cli.demo.summary import findings, lines, spread, table, to_json, where_next
+from skewless.cli.demo.summary import faster, findings, lines, table, to_json, where_next
 from skewless.cli.demo.turns import AUTO, HASH, SPARK, Turn, Turns, median_seconds, turn_of
 from skewless.engine.report import BatchReport, InstanceLoad, KeyShare
 from skewless.placement.figures import Figures, WatchedKey
@@ -189,6 +189,7 @@ def test_plain_lines(tmp_path: Path) -> None:
     told = file.getvalue().splitlines()
     assert "\x1b" not in file.getvalue()
     assert told.count("Writing") == 1
+    assert told[1] == "Times are medians of the last 3 batches."
     batches = [line for line in told if line.startswith("batch ")]
     assert len(batches) == PLAN.batches
     assert batches[12] == (
@@ -201,13 +202,25 @@ def test_plain_lines(tmp_path: Path) -> None:
     assert told[concert - 1].startswith("batch 5 of 24")
 
 
+def test_one_slow_batch_is_no_news_in_plain_lines(tmp_path: Path) -> None:
+    turns = the_story(tmp_path)
+    turns.add(a_turn(AUTO, 12, 0.838))
+    turns.add(a_turn(AUTO, 13, 0.5))
+    told = [batch_line(a_state(turns), batch).rpartition("Auto ")[2] for batch in (0, 12, 13)]
+    assert [line.partition(" (")[0] for line in told] == [
+        "400 ms with its start",
+        "400 ms",
+        "500 ms",
+    ]
+
+
 def test_plain_lines_of_a_demo_that_goes_on(tmp_path: Path) -> None:
     file, turns = io.StringIO(), the_story(tmp_path, 10)
     with make_screen(Console(file=file, width=200), PLAN, JOINS, turns) as screen:
         for who in JOINS:
             turns.add(a_turn(who, 10))
             screen.turn(a_turn(who, 10))
-    told = file.getvalue().splitlines()[1:]
+    told = file.getvalue().splitlines()[2:]
     assert [line[:8] for line in told] == ["batch 10", "  Auto i"]
 
 
@@ -295,11 +308,25 @@ def test_the_table(tmp_path: Path) -> None:
     assert auto.split() == ["Auto", "1.00", "1.00", "400", "ms", "2,400"]
 
 
-def test_spread() -> None:
-    fast = [a_turn(AUTO, batch, 1.0) for batch in range(1, 6)]
-    slow = [a_turn(HASH, batch, float(batch)) for batch in range(1, 6)]
-    assert spread(slow, fast) == (2.0, 4.0)
-    assert spread(slow[:2], fast) == (1.0, 1.0), "too few to tell"
+def test_who_is_faster() -> None:
+    even = [a_turn(AUTO, batch, 1.0) for batch in range(1, 9)]
+    slow = [a_turn(HASH, batch, 1.0 + batch / 10) for batch in range(1, 9)]
+    assert (faster(slow, even), faster(even, slow)) == (1, -1)
+    assert faster(slow[:5], even) == 0, "too few to tell"
+    assert faster([replace(turn, cold=True) for turn in slow], even) == 0
+    near = [replace(turn, seconds=1.04) for turn in slow]
+    assert (faster(near, even), faster(even, near)) == (0, 0)
+    mixed = [replace(turn, seconds=(2.0, 0.9)[turn.batch % 2]) for turn in slow]
+    assert (faster(mixed, even), faster(even, mixed)) == (0, 0)
+
+
+def test_batch_by_batch_and_on_the_whole_agree() -> None:
+    """Hash is slower by the medians of both, and faster in seven of nine batches."""
+    pairs = [(1.1, 1.0)] * 2 + [(0.9, 1.0)] * 4 + [(3.0, 5.0)] * 3
+    hashed = [a_turn(HASH, batch, seconds) for batch, (seconds, _) in enumerate(pairs, 1)]
+    auto = [a_turn(AUTO, batch, seconds) for batch, (_, seconds) in enumerate(pairs, 1)]
+    assert median_seconds(hashed) > median_seconds(auto)
+    assert faster(hashed, auto) == 0
 
 
 def test_where_to_go_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,10 +38,8 @@ TASKS_SHOWN = 16
 LINES_ABOVE = 6  # of the live view: heading, progress, head of the table, borders
 LABEL = 10  # columns of "batch 123" before a line of the story
 TITLE = "The taxis near every order: one city, the same batches, joined side by side"
-MEANING = (
-    f"Times are medians of the last {RECENT} batches. Each small bar is the work of one task; a "
-    "batch is ready when the busiest is."
-)
+TIMES = f"Times are medians of the last {RECENT} batches"
+MEANING = f"{TIMES}. Each small bar is the work of one task; a batch is ready when the busiest is."
 
 
 @dataclass
@@ -95,6 +93,7 @@ class PlainScreen:
 
     def __enter__(self) -> PlainScreen:
         self._say(TITLE)
+        self._say(f"{TIMES}.")
         return self
 
     def __exit__(
@@ -133,7 +132,9 @@ def batch_line(state: State, batch: int) -> str:
     told = []
     for who in state.joins:
         for turn in state.turns.of(who, [batch]):
-            took = duration(turn.seconds * 1000) + (" with its start" if turn.cold else "")
+            recent = state.turns.of(who, range(batch - RECENT + 1, batch + 1))
+            took = duration(median_seconds(recent) * 1000)
+            took += " with its start" if turn.cold else ""
             ratio = ratio_text(who, turn.busiest_over_mean)
             told.append(f"{TITLES[who]} {took} (busiest/mean {ratio})")
     return f"batch {batch} of {state.plan.batches}, {_chapter(state, batch)}: {', '.join(told)}"
