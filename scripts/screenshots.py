@@ -109,7 +109,7 @@ OF_RUN = {
     "flow": "light", "balance": "dark", "keys": "light", "decisions": "light",
     "placement": "dark",
 }  # fmt: skip
-RUN = ("demo", "--no-spark", "--batches", "60", "--rows", "150000", "--output", ".")
+RUN = ("demo", "--no-spark", "--batches", "40", "--rows", "200000", "--output", ".")
 
 
 def of_run(folder: Path) -> None:
