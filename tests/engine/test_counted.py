@@ -15,6 +15,7 @@ from skewless.engine.report import (
     loads_ms,
 )
 from skewless.placement.balancing.imbalance import max_over_mean
+from skewless.placement.prices import Prices
 
 TRUE_MS = {"rows": 3e-4, "pairs": 1e-5, "matches": 2e-5, "bytes_out": 1e-6}
 
@@ -65,6 +66,17 @@ def test_what_is_paid_for_once_is_no_price() -> None:
     # All take about 15 ms: without a bound, these two would triple what everything seems to cost.
     assert sum(batch(300.0, 300.0)) / 8 < 2.0
     assert [np.mean(batch()) for _ in range(8)][-1] == pytest.approx(1.0, abs=0.15)
+
+
+def test_nothing_that_was_done_has_no_price() -> None:
+    """Keys with places of their own cost a clock's tick while there are none."""
+    prices = Prices([1e-4, 2e-5])
+    for _ in range(4):
+        prices.learn(np.zeros((2, 2)), np.array([0.001, 0.002]))
+    assert not prices.known and prices.now.tolist() == [1e-4, 2e-5]
+    for _ in range(2):
+        prices.learn(np.array([[1_000.0, 0.0], [0.0, 1_000.0]]), np.array([3.0, 5.0]))
+    assert prices.known and prices.now == pytest.approx([3e-3, 5e-3], rel=0.02)
 
 
 def test_a_price_that_stays_high_is_believed() -> None:

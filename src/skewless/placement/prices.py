@@ -27,8 +27,8 @@ class Prices:
 
     def learn(self, done: Floats, ms: Floats) -> None:
         """What each instance has done, one column for each kind of work, and the time it took."""
-        if not ms.sum() > 0:
-            return
+        if not (ms.sum() > 0 and done.any()):
+            return  # nothing was done, however long that took
         if not self._warm:  # the first batch pays for compiling and loading
             self._warm = True
             return
