@@ -65,3 +65,22 @@ def test_prices_of_keys_apart_are_their_own() -> None:
     seen = monitor.view(apart)
     assert seen.slots.time_left_ms == pytest.approx([20.0, 20.0], rel=0.01)
     assert seen.key_figures.time_left_ms == pytest.approx([200.0], rel=0.01)
+
+
+def test_a_key_that_has_just_got_a_place_of_its_own_has_a_price() -> None:
+    """Before, such keys took no more than a clock's tick: that is no price of theirs."""
+    hot, placement = key_in(0, 2, 1), Placement.spread(2, 2)
+    apart = placement.with_isolated(own(hot, 2, 1))
+    monitor, rows = Monitor(1), np.array([100.0, 300.0])
+    tick = Work(rows * 0, rows * 0, np.array([0.002, 0.001]))
+    for _ in range(3):
+        monitor.add(
+            report([50.0, 10.0], 2, {hot: 40.0}, placement), Work(rows, rows * 0, rows), tick
+        )
+    for _ in range(4):
+        monitor.add(
+            report([10.0, 10.0], 2, {hot: 40.0}, apart),
+            Work(rows, rows * 0, rows), Work(rows, rows * 0, rows * 5.0),
+        )  # fmt: skip
+        assert monitor.view(apart).key_figures.time_left_ms[0] >= 39.0
+    assert monitor.view(apart).key_figures.time_left_ms == pytest.approx([200.0], rel=0.01)
