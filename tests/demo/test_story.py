@@ -313,6 +313,10 @@ def test_who_is_faster() -> None:
     slow = [a_turn(HASH, batch, 1.0 + batch / 10) for batch in range(1, 9)]
     assert (faster(slow, even), faster(even, slow)) == (1, -1)
     assert faster(slow[:5], even) == 0, "too few to tell"
+    far = [replace(turn, seconds=1.6) for turn in slow[:3]]
+    assert (faster(far, even), faster(even, far)) == (1, -1)
+    assert faster(far[:2], even) == 0
+    assert faster([*far, replace(slow[4], seconds=1.4)], even) == 0
     assert faster([replace(turn, cold=True) for turn in slow], even) == 0
     near = [replace(turn, seconds=1.04) for turn in slow]
     assert (faster(near, even), faster(even, near)) == (0, 0)

@@ -34,7 +34,8 @@ from skewless.cli.view import balance_style
 
 NOISE = 0.05  # two joins whose batches differ by less are as fast as each other
 LEAST = 3  # batches that a median needs to be worth telling
-LEAST_TIMED = 6  # and batches done by both of two joins, to call one of them faster
+LEAST_TIMED = 6  # batches done by both of two joins, to call one of them faster by so little
+NOISE_OF_FEW = 0.5  # of fewer batches
 
 
 @dataclass(frozen=True)
@@ -169,16 +170,19 @@ def _in(found: Findings, who: str) -> list[Turn]:
 
 def faster(slow: Sequence[Turn], fast: Sequence[Turn]) -> int:
     """1 if the second join stands out as faster, -1 if the first does, else 0: in three quarters of
-    the batches that both have done, and by the medians that are told."""
+    the batches that both have done, and by the medians that are told. Of few batches all have to be
+    far apart."""
     seconds = {turn.batch: turn.seconds for turn in fast if not turn.cold}
     ratios = [t.seconds / seconds[t.batch] for t in slow if not t.cold and t.batch in seconds]
-    if len(ratios) < LEAST_TIMED:
+    if len(ratios) < LEAST:
         return 0
-    low, _, high = quantiles(ratios, n=4, method="inclusive")
+    (low, _, high), noise = quantiles(ratios, n=4, method="inclusive"), NOISE
+    if len(ratios) < LEAST_TIMED:
+        low, high, noise = min(ratios), max(ratios), NOISE_OF_FEW
     whole = median_seconds(slow) / median_seconds(fast)
-    if min(low, whole) > 1 + NOISE:
+    if min(low, whole) > 1 + noise:
         return 1
-    return -1 if max(high, whole) < 1 - NOISE else 0
+    return -1 if max(high, whole) < 1 / (1 + noise) else 0
 
 
 def _against_spark(found: Findings) -> list[str]:
