@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from math import floor, log10
 from statistics import median
 
 from skewless.cli.demo.folder import EVENT_BATCH, Plan
@@ -80,12 +81,11 @@ def _panel(
 
 def _axes(scale: Scale) -> list[str]:
     parts = []
-    for tick in range(TICKS + 1):
-        value = scale.most * tick / TICKS
+    for value in ticks(scale.most):
         y = scale.y(value)
         parts.append(f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="#e5e7eb"/>')
         parts.append(
-            f'<text class="dim" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:.2g}</text>'
+            f'<text class="dim" x="{LEFT - 8}" y="{y + 4:.1f}" text-anchor="end">{value:g}</text>'
         )
     step = max(1, scale.batches // 12)
     for batch in range(0, scale.batches, step):
@@ -93,6 +93,17 @@ def _axes(scale: Scale) -> list[str]:
         parts.append(f'<text class="dim" x="{x:.1f}" y="{y}" text-anchor="middle">{batch}</text>')
     end = f'x="{WIDTH - RIGHT}" y="{scale.top + HEIGHT + 32}"'
     return [*parts, f'<text class="dim" {end} text-anchor="end">batch</text>']
+
+
+def ticks(most: float) -> list[float]:
+    """A few figures that one can read, from 0 to at most this.
+
+    >>> ticks(17.9), ticks(0.7)
+    ([0.0, 5.0, 10.0, 15.0], [0.0, 0.2, 0.4, 0.6])
+    """
+    power = 10.0 ** floor(log10(most / TICKS))
+    step = next(power * unit for unit in (1, 2, 5, 10) if most <= TICKS * power * unit)
+    return [round(step * i, 9) for i in range(int(most / step) + 1)]
 
 
 def _marks(plan: Plan, turns: Turns, scale: Scale) -> list[str]:
