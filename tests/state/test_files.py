@@ -15,8 +15,9 @@ import pyarrow as pa
 import pytest
 
 from skewless.errors import ArgumentError, StateAccessError
+from skewless.state import files
 from skewless.state.files import Folder, qualify
-from skewless.state.stores import local, objects
+from skewless.state.stores import hdfs, local, objects
 from skewless.state.stores.settings import Settings
 from tests.s3 import SECRET, S3Server
 
@@ -387,3 +388,20 @@ def test_a_file_is_created_once_by_many_at_a_time(folder: Folder) -> None:
         won = list(pool.map(lambda i: folder.create("owner.json", b"%d" % i), range(64)))
     assert won.count(True) == 1
     assert folder.read("owner.json") == b"%d" % won.index(True)
+
+
+def test_a_store_that_there_is_no_way_to_is_named_by_its_argument(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_hadoop(scheme: str, authority: str) -> None:
+        raise ArgumentError("location", f"{scheme}://{authority}/", "on a store that can be opened")
+
+    monkeypatch.setattr(hdfs, "hadoop", no_hadoop)
+    with pytest.raises(ArgumentError, match=r"`checkpointLocation` must .*'hdfs://names/ckpt'"):
+        Folder("hdfs://names/ckpt/skewless").reach("checkpointLocation", "hdfs://names/ckpt")
+    monkeypatch.setattr(files, "DBFS", str(tmp_path / "dbfs"))
+    with pytest.raises(ArgumentError, match=r"`path` must be on a store .*Databricks.*'dbfs:/out'"):
+        Folder(str(tmp_path / "dbfs" / "out")).reach("path", "dbfs:/out")
+    (tmp_path / "dbfs").mkdir()
+    Folder(str(tmp_path / "dbfs" / "out")).reach("path", "dbfs:/out")
+    assert not (tmp_path / "dbfs" / "out").exists()

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from skewless.errors import ArgumentError, StateDamagedError
+from skewless.errors import ArgumentError, StateAccessError, StateDamagedError
 from skewless.state.commits import COMMITS, Commit, CommitLog, Move
 from skewless.state.files import Folder
 from skewless.state.output import EXISTING, NOTE, Output, check_confined, files_of_batch, is_shown
+from tests.s3 import S3Server
 
 OURS = "batch-000000000003-part-0.parquet"
 
@@ -30,6 +31,21 @@ def start(out: Path, state: Folder, existing: str | None = None) -> None:
     output = Output(str(out), existing)
     output.check(state)
     output.take(state)
+
+
+def test_a_folder_that_cannot_be_opened_is_named(s3: S3Server) -> None:
+    state = s3.folder()
+    output = Output("s3://nowhere/out")
+    with pytest.raises(StateAccessError, match=r"look into the output folder s3://nowhere/out"):
+        output.check(state)
+
+
+def test_a_folder_that_cannot_be_written_to_is_named(out: Path, state: Folder) -> None:
+    out.parent.mkdir(exist_ok=True)
+    out.write_bytes(b"a file")
+    with pytest.raises(StateAccessError, match=str(out)):
+        Output(str(out)).take(state)
+    assert state.size(NOTE) is None
 
 
 def files(out: Path, *names: str) -> Path:

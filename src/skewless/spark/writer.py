@@ -162,6 +162,11 @@ class ResultWriter:
         outputs = [] if output is None else [output]
         outputs += [Output(path, self._existing()) for path in self._result.letter_paths()]
         folder = stores.state_folder(checkpoint, *(output.path for output in outputs))
+        if not stores.elsewhere:
+            folder.reach(CHECKPOINT, checkpoint)
+            for one in outputs:
+                given = str(self._get("path")) if one is output else one.path
+                folder.other(one.path).reach("path", given)
         spark_root = as_spark_names(folder, checkpoint)
         keeping = {
             OWN_OPTIONS[k.lower()]: _flag(k, v) if k.lower() == HIDE_KEYS else _positive(k, v)

@@ -16,9 +16,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from skewless.errors import StateAccessError
+from skewless.errors import ArgumentError, StateAccessError
 from skewless.state.stores import open_store
-from skewless.state.stores.locations import qualify
+from skewless.state.stores.locations import DBFS, qualify, scheme_of
 from skewless.state.stores.settings import Settings
 from skewless.state.stores.store import Check, Store, move
 
@@ -61,6 +61,17 @@ class Folder:
         """Another folder that is reached by the same settings."""
         return replace(self, root=location)
 
+    def reach(self, argument: str, given: str) -> None:
+        """See that there is a way to its store, of which nothing is asked yet. If there is none,
+        the `argument` is named that asked for it, and what was given."""
+        if scheme_of(given) == "dbfs" and not os.path.isdir(DBFS):
+            accepted = f"on a store that can be opened here: dbfs: is what Databricks has at {DBFS}"
+            raise ArgumentError(argument, given, accepted)
+        try:
+            assert self._store is not None
+        except ArgumentError as error:
+            raise ArgumentError(argument, given, error.accepted) from error
+
     def check(self) -> None:
         """See whether files can be stored: one is written, looked at and removed."""
         self.make()
@@ -76,7 +87,7 @@ class Folder:
             raise StateAccessError(f"cannot store a file in {self.root}: is the disk full?")
 
     def make(self, name: str = "") -> None:
-        hint = "Give a checkpointLocation that this user may write to."
+        hint = "Give a path or checkpointLocation that this user may write to."
         with self._telling(f"cannot create the folder {self.path(name)}", hint):
             self._store.make(name)
 

@@ -12,7 +12,7 @@ import os
 import re
 from dataclasses import dataclass
 
-from skewless.errors import ArgumentError, StateDamagedError
+from skewless.errors import ArgumentError, StateAccessError, StateDamagedError
 from skewless.state.commits import Commit, CommitLog, TornError, read_checked, write_checked
 from skewless.state.files import Folder
 
@@ -30,8 +30,15 @@ class Output:
     existing: str | None = None
 
     def check(self, state: Folder) -> None:
-        """Refuse a folder that is another's, unless it was said what to do. Nothing is changed."""
-        files = self._of_others(state)
+        """Refuse a folder that cannot be looked into, or that is another's, unless it was said what
+        to do. Nothing is changed."""
+        try:
+            files = self._of_others(state)
+        except OSError as error:
+            raise StateAccessError(
+                f"cannot look into the output folder {self.path}: {error}. Check the location and "
+                "the settings of its store: docs/stores.md of skewless has their names."
+            ) from error
         if not files or self.existing == APPEND:
             return
         if self.existing is None:
@@ -51,7 +58,9 @@ class Output:
             raise ArgumentError(EXISTING, self.existing, accepted)
 
     def take(self, state: Folder) -> None:
-        """Note the folder as this checkpoint's; before that, remove what is to be overwritten."""
+        """Note the folder as this checkpoint's, if files can be stored there; before that, remove
+        what is to be overwritten."""
+        state.other(self.path).check()
         noted = noted_folders(state)
         if self.path in noted:
             return
