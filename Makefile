@@ -4,7 +4,7 @@ PYTHON := .venv/bin/python
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup java venv demo test test-slow test-long test-cluster test-versions lint format wheel bench papers docs clean
+.PHONY: help setup java venv demo test test-slow test-long test-cluster test-kills test-versions lint format wheel bench papers docs clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,6 +31,10 @@ test-long: setup ## the same on all examples of every property; over night
 
 test-cluster: setup ## run the tests on Spark workers and an S3 store in network namespaces; as root
 	@$(PYTHON) -m pytest -m cluster -n 0
+
+test-kills: setup ## kill 100 processes on local disks and 100 on S3 at random moments; as root, over night
+	@SKEWLESS_KILLS=$${SKEWLESS_KILLS:-100} $(PYTHON) -m pytest -m "slow or cluster" -n 0 -s \
+		tests/spark/test_kills.py tests/cluster/test_random_kills.py -k random
 
 test-versions: java ## run the essential tests on other versions of Python and PySpark
 	@python3 scripts/test_versions.py

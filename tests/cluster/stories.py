@@ -6,7 +6,6 @@ say of the store is under test.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -144,8 +143,3 @@ def stories_of(
         if closed:
             close(story.streams)
     return stories
-
-
-def replay(seed: int, plan: Sequence[object]) -> str:
-    """What to say of a seeded run that went wrong."""
-    return json.dumps({"SKEWLESS_KILLS_SEED": seed, "plan": [str(step) for step in plan]})

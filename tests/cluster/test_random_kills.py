@@ -1,12 +1,10 @@
 """SIGKILL for drivers, executors and the store, at random moments, over all operators.
 
-`SKEWLESS_KILLS` says how many (20 unless it is given; 200 for the full run), `SKEWLESS_KILLS_SEED`
-replays those of an earlier run, as far as the machine does.
+How many, and how to replay them: `tests/kills.py`.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from collections.abc import Iterator, Sequence
@@ -16,17 +14,17 @@ from dataclasses import dataclass, field
 import pytest
 
 from tests.cluster.machines import Cluster
-from tests.cluster.stories import Run, Story, replay, running, stories_of
+from tests.cluster.stories import Run, Story, running, stories_of
+from tests.kills import SEED, kills_each, replay
 from tests.spark.query_kits import COMPOSED, SINGLE, QueryKit, add_batches, close
 
-KILLS = int(os.environ.get("SKEWLESS_KILLS", "20"))
-SEED = int(os.environ.get("SKEWLESS_KILLS_SEED", str(random.randrange(10**6))))
 VICTIMS = ("driver", "executor", "store")
 MOMENT_S, OUTAGE_S = 10.0, 3.0
 SHARING = 6  # as many queries share a driver as its memory can hold
 
 KITS = (*SINGLE, *COMPOSED)
 GROUPS = [KITS[at : at + SHARING] for at in range(0, len(KITS), SHARING)]
+KILLS = kills_each(len(GROUPS), otherwise=20)
 
 
 @dataclass(frozen=True)
@@ -115,8 +113,8 @@ def mortal(cluster: Cluster, kits: Sequence[QueryKit]) -> Iterator[Mortal]:
 @pytest.mark.parametrize("kits", GROUPS, ids=lambda kits: ", ".join(kit.name for kit in kits))
 def test_random_kills(mortal: Mortal, kits: Sequence[QueryKit]) -> None:
     seed = SEED + KITS.index(kits[0])
-    plan = Kill.plan(seed, -(-KILLS // len(GROUPS)))
-    print(replay(SEED, plan))
+    plan = Kill.plan(seed, KILLS)
+    print(replay(), *plan, sep="\n")
     in_mid_batch = 0
     for kill in plan:
         for story in mortal.stories:

@@ -21,11 +21,11 @@ from pyspark.sql import SparkSession
 import skewless as sk
 from skewless.engine.lifecycle import DURABLE, TRANSIENT
 from skewless.errors import CheckpointInUseError
+from tests.kills import SEED, replay
 from tests.spark.processes import child, kill_tree, wait_for, wait_until
 from tests.spark.query_kits import QueryKit, add_batches, close
 from tests.spark.support import FileStream, assert_same, read_parquet
 
-KILLS = 10
 MOMENT_S = 25.0  # the latest moment of a kill, after the queries have begun
 AFTER_S = 5.0  # and after one of them has committed
 
@@ -165,13 +165,12 @@ class Stories:
                     self.each[0].work()
             kill_tree(process)
 
-    def kill_at_random_moments(self) -> None:
-        """Kills until all queries have seen some while they worked. The seed replays them, as far
-        as a machine can."""
-        seed = random.SystemRandom().randrange(1 << 32)
-        print(f"the seed of the moments is {seed}")
-        chance = random.Random(seed)
-        while waiting := [story for story in self.each if story.kills < KILLS]:
+    def kill_at_random_moments(self, kills: int) -> None:
+        """Kills until all queries have seen so many while they worked. The seed replays them, as
+        far as a machine can."""
+        print(replay())
+        chance = random.Random(f"{SEED} {self.each[0].kit.name}")
+        while waiting := [story for story in self.each if story.kills < kills]:
             for story in waiting:
                 # So that eight batches are to come.
                 more = last_commit(story.folder) + 9 - len(story.streams[0].tables)

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from skewless.failpoints import POINTS
+from tests.kills import kills_each
 from tests.spark.killed import Stories
 from tests.spark.query_kits import BEHIND_SPARKS, JOIN, JOIN_AGGREGATE, KITS, QueryKit
 
@@ -18,6 +19,8 @@ GROUPS = [EVERY_KIT[at : at + SHARING] for at in range(0, len(EVERY_KIT), SHARIN
 EVERY_GROUP = pytest.mark.parametrize(
     "kits", GROUPS, ids=[", ".join(kit.name for kit in kits) for kits in GROUPS]
 )
+
+KILLS = kills_each(len(GROUPS), otherwise=40)  # while each query works
 
 pytestmark = pytest.mark.usefixtures("early_compaction")
 
@@ -42,7 +45,7 @@ def test_kills_at_every_point(spark: SparkSession, tmp_path: Path, kits: list[Qu
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(3600)
+@pytest.mark.timeout(3600 + 120 * KILLS)
 @EVERY_GROUP
 def test_kills_at_random_moments(spark: SparkSession, tmp_path: Path, kits: list[QueryKit]) -> None:
-    Stories.of(kits, spark, tmp_path).kill_at_random_moments()
+    Stories.of(kits, spark, tmp_path).kill_at_random_moments(KILLS)
