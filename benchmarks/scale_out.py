@@ -11,8 +11,10 @@ Inputs are read from a disk that all hosts see, and results go nowhere, so that 
 of the state and of Spark's own tasks. Bytes per host are to fall as 1/n within 20 %, and requests
 in all to grow at most linearly. One host shuffles to itself, over no link: so bytes are compared
 with two hosts', too, and with what must cross: what one host receives, which is Spark's own, and of
-the batch's share of a host the (n - 1)/n that other hosts have read. How the figures go on to 1,000
-hosts and 10 TB of state, and what breaks first, is told by `benchmarks.scale_out_model`.
+the batch's share of a host the (n - 1)/n that other hosts have read. Told beside it is the state
+that was moved in these batches, which must cross as well: it counts as received, and not as what
+must. How the figures go on to 1,000 hosts and 10 TB of state, and what breaks first, is told by
+`benchmarks.scale_out_model`.
 """
 
 from __future__ import annotations
@@ -119,8 +121,10 @@ def measure(hosts: int, rows: int, phases: Phases) -> Json:
     full, small = (
         _figures(samples[:end][-phases.measured - 1 :], workers)
         | {
-            "rows": 2 * feed.rows_of(end - 1),
-            "batch_bytes": feed.bytes_of(end - 1),
+            "rows": (rows := 2 * feed.rows_of(end - 1)),
+            "batch_bytes": (size := feed.bytes_of(end - 1)),
+            "moved_per_host": moved_rows(reports[end - phases.measured - 1 : end - 1])
+            * (size / rows / hosts / phases.measured),
         }
         for end in (phases.end, phases.small)
     )
@@ -132,6 +136,12 @@ def measure(hosts: int, rows: int, phases: Phases) -> Json:
         "splits": sum(d.kind == "split" for d in accepted),
         "small": small,
     }
+
+
+def moved_rows(reports: Sequence[sk.BatchReport]) -> int:
+    """How many stored rows have another place after some batches: in the next ones, these are
+    fetched from where they were."""
+    return sum(d.rows for report in reports for d in report.decisions if d.accepted)
 
 
 def _samples(cluster: Cluster, driver: Driver, batches: int) -> Iterator[Sample]:
@@ -205,8 +215,8 @@ def show(out: Console, runs: Sequence[Json], foretold: Json | None) -> None:
     )
     table.add_column("hosts", justify="right")
     for heading in (
-        "received KB", "most", "of store", "of driver", "of hosts", "× n / 1's", "× n / 2's",
-        "/ must", "requests", "of state", "/ n", "processor s", "disk MB",
+        "received KB", "most", "of store", "of driver", "of hosts", "moved",
+        "× n / 1's", "× n / 2's", "/ must", "requests", "of state", "/ n", "processor s", "disk MB",
         "driver KB", "its s", "moves", "splits",
     ):  # fmt: skip
         table.add_column(heading, justify="right")
@@ -215,6 +225,7 @@ def show(out: Console, runs: Sequence[Json], foretold: Json | None) -> None:
             str(run["hosts"]),
             *(count(run[name] / 1e3) for name in ("received_per_host", "received_most")),
             *(count(run["received_from"][sender] / 1e3) for sender in (*SENDERS, "others")),
+            count(run["moved_per_host"] / 1e3),
             *(_told(run, name) for name in (BYTES, OVER_TWO, CROSSING)),
             *(count(run[name]) for name in ("requests", "requests_of_the_state")),
             times(run["ratios"][REQUESTS]),
