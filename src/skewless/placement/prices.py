@@ -32,9 +32,7 @@ class Prices:
         if not self._warm:  # the first batch pays for compiling and loading
             self._warm = True
             return
-        if (
-            self.known
-        ):  # and so does, later, the first instance in a process that does something new
+        if self.known:  # so does, later, whoever is the first to do something new in a process
             ms = np.minimum(ms, LEAP * (done @ self.now))
         # No constant: once the load is even, a constant alone would explain it, and nothing could
         # be learned any more.
