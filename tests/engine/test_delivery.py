@@ -63,7 +63,7 @@ def system(monkeypatch: pytest.MonkeyPatch) -> System:
 
 def started(folder: Path, system: System | None, setup: Setup | None = None) -> Driver:
     output = folder / "nowhere"
-    return Driver(folder / "state", EQUALITY.spec, setup, output, deliverer=system)  # type: ignore[arg-type]
+    return Driver(folder / "state", EQUALITY.case.spec, setup, output, deliverer=system)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("point", [p for p in (*POINTS, *DELIVERY) if p not in NEVER_REACHED])
@@ -75,7 +75,7 @@ def test_every_row_once_through_a_crash(tmp_path: Path, system: System, point: s
                 query.run(number, batch)
             query.reopen(Setup(Hash(), 3))
         query.run(number, batch)
-    expected = sum((answer.rows for answer in EQUALITY.answers()), Counter())
+    expected = sum((answer.rows for answer in EQUALITY.case.answers()), Counter())
     assert expected
     assert system.rows == expected
     assert system.most_parts == 2
@@ -109,7 +109,7 @@ def test_a_rollback_says_what_it_leaves_behind(tmp_path: Path, system: System) -
     query = started(tmp_path, system)
     for number in range(3):
         query.run(number, EQUALITY.batches[number])
-    first, second, third = (answer.rows for answer in EQUALITY.answers()[:3])
+    first, second, third = (answer.rows for answer in EQUALITY.case.answers()[:3])
     assert rolled_back(query, 0).batches == (1, 2)
     query.reopen(Setup())
     query.run(1, EQUALITY.batches[1])
@@ -125,5 +125,5 @@ def test_a_rollback_to_the_last_batch_leaves_its_delivery_to_be_done(
         query.run(1, EQUALITY.batches[1])
     assert rolled_back(query, 1).batches == ()
     query.reopen(Setup())
-    first, second = (answer.rows for answer in EQUALITY.answers()[:2])
+    first, second = (answer.rows for answer in EQUALITY.case.answers()[:2])
     assert system.rows == first + second

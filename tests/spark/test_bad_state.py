@@ -26,7 +26,7 @@ from skewless.errors import (
     StateError,
     StateFormatError,
 )
-from skewless.state.commits import DELIVERING, FORMAT
+from skewless.state.commits import CUT, FORMAT
 from tests.crashes import alter
 from tests.spark.support import (
     FileStream,
@@ -155,11 +155,11 @@ def test_damaged_note_of_the_query(
 
 
 @pytest.mark.parametrize(
-    ("file_of", "known"), [(last_commit, "formats 2 and 3"), (query_file, "format 2")]
+    ("file_of", "known"), [(last_commit, "formats 2, 3 and 4"), (query_file, "format 2")]
 )
 @pytest.mark.parametrize(
     ("number", "advice"),
-    [(DELIVERING + 1, "or a newer one"), (FORMAT - 1, "Start with a new checkpointLocation")],
+    [(CUT + 1, "or a newer one"), (FORMAT - 1, "Start with a new checkpointLocation")],
     ids=["newer", "older"],
 )
 def test_another_format(

@@ -118,7 +118,7 @@ def test_what_older_versions_have_begun_begins_again(
     begun = Rewriting.from_json(folder, told)
     assert (begun.done, list(begun.written)) == (0, [])
     [portion] = choose_compactions(SegmentSet(sources, (), [begun]), 1)
-    assert portion.rewriting.cut_by == max(s.name for s in sources)
+    assert portion.rewriting.cut_by in {s.name for s in sources}
 
 
 def test_versions_that_cut_otherwise_must_not_go_on(

@@ -119,8 +119,7 @@ def _begun(
 def _portion(rewriting: Rewriting, group: tuple[SegmentInfo, ...]) -> Portion:
     """What is to be done next. If it is cut by rows, then by those of the largest segment."""
     if not rewriting.ranges and not rewriting.cut_by:
-        largest = max(group, key=lambda s: (s.rows, s.name))
-        rewriting = replace(rewriting, cut_by=largest.name)
+        rewriting = replace(rewriting, cut_by=max(group, key=lambda s: s.rows).name)
     return Portion(rewriting, group)
 
 
