@@ -121,7 +121,7 @@ def asked(left: DataFrame, right: DataFrame, **more: Any) -> dict[str, Any]:
             "left_time": "at", "right_time": "seen", **more}  # fmt: skip
 
 
-@pytest.mark.quick(2)
+@pytest.mark.quick(1)
 @pytest.mark.parametrize("how", sorted(JOIN_TYPES))
 def test_joins(spark: SparkSession, how: Any) -> None:
     session = spark.newSession()
@@ -131,7 +131,7 @@ def test_joins(spark: SparkSession, how: Any) -> None:
         assert_as_spark(result.toDF().collect(), by_spark(left, right, how))
 
 
-@pytest.mark.quick(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("direction", ["nearest", "backward", "forward"])
 @pytest.mark.parametrize("how", ["left", "inner"])
 def test_asof_joins(spark: SparkSession, direction: Any, how: Any) -> None:
