@@ -129,6 +129,7 @@ def test_versions_that_cut_otherwise_must_not_go_on(
     for rewritings, form in (([under_way], CUT), ([by_hash], FORMAT), ([], FORMAT)):
         state = OperatorState(0, {}, SegmentSet((), (), rewritings))
         assert Commit(0, {"join": state}).form == form
+    assert "cut_by" not in by_hash.to_json(), "an unknown field would stop versions that can go on"
 
 
 def test_pieces_are_even_also_of_one_key(

@@ -146,6 +146,7 @@ class Rewriting:
     def to_json(self) -> dict[str, Any]:
         plain = vars(self) | {"batch_ids": list(self.batch_ids), "written": self.written.to_json()}
         if self.ranges:
+            del plain["cut_by"]  # versions that do not know it know ranges
             return plain | {"ranges": [astuple(share) for share in self.ranges]}
         del plain["ranges"]
         return plain
