@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -66,10 +68,37 @@ def test_only_the_first_tasks_freeze(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(workers, "freeze_gc", lambda: frozen.append(1))
     monkeypatch.setattr(workers, "keep_heap", lambda: kept.append(1))
     monkeypatch.setattr(workers, "_tasks_run", 0)
+    monkeypatch.setattr(gc, "callbacks", [])
     for _ in range(workers.FREEZING_TASKS + 3):
         workers.begin_task()
         workers.end_task()
     assert (len(kept), len(frozen)) == (1, workers.FREEZING_TASKS)
+    assert len(gc.callbacks) == 1
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_QUICKACK"), reason="Linux's alone")
+def test_connections_do_not_wait_for_the_task_that_comes(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    """The kernel takes it back when something is sent: it is said when nothing more will be."""
+
+    def said(connection: socket.socket) -> list[bool]:
+        names = (socket.TCP_NODELAY, socket.TCP_QUICKACK)
+        return [bool(connection.getsockopt(socket.IPPROTO_TCP, name)) for name in names]
+
+    request.addfinalizer(lambda: gc.callbacks.remove(workers._between_tasks))
+    workers.begin_task()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as ours,
+        server.accept()[0],
+    ):
+        ours.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)
+        monkeypatch.setattr(workers, "DESCRIPTORS", range(ours.fileno() + 1))
+        gc.collect(1)
+        assert said(ours) == [False, False]
+        gc.collect()
+        assert said(ours) == [True, True]
 
 
 @dataclass(frozen=True)
