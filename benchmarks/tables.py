@@ -14,6 +14,7 @@ from typing import Literal
 import psutil
 from rich.console import Console
 
+import skewless
 from benchmarks.measure import Json
 
 PACKAGES = ("skewless", "pyspark", "pyarrow", "numpy", "numba", "polars", "duckdb")
@@ -50,8 +51,13 @@ def machine() -> Json:
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "python": platform.python_version(),
         "java": _java(),
-        "packages": {package: version(package) for package in PACKAGES},
+        "packages": {package: _version(package) for package in PACKAGES},
     }
+
+
+def _version(package: str) -> str:
+    """Of skewless, that of the code that runs, and not of what was once installed."""
+    return skewless.__version__ if package == "skewless" else version(package)
 
 
 def machine_line(told: Json) -> str:
