@@ -33,10 +33,11 @@ with socket.create_connection((sys.argv[1], 5000), timeout=float(sys.argv[2])) a
 HOLD = f"""
 import signal, subprocess, sys
 from tests.cluster import network
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 network.PREFIX, network.SWITCH = "{PREFIX}", "{PREFIX}switch"
 with network.Network() as hosts:
-    sleeper = subprocess.Popen(hosts.add("a").command(["sleep", "600"]))
-    print(sleeper.pid, flush=True)
+    # It tells its number when it is on the host, and is to end with this process.
+    subprocess.Popen(hosts.add("a").command(["sh", "-c", "echo $$; exec sleep 600"]))
     signal.pause()
 """
 
