@@ -20,6 +20,7 @@ from tests.spark.support import finish, settings_of
 # columns arrive in other types than those that are stored.
 SETTINGS = {
     "spark.sql.timeType.enabled": "true",
+    "spark.sql.geospatial.enabled": "true",  # PySpark 4.1 has it off
     "spark.sql.session.timeZone": "America/St_Johns",
     "spark.sql.execution.arrow.useLargeVarTypes": "true",
 }
