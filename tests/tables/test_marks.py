@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from skewless.errors import ArgumentError, StateDamagedError
-from skewless.spark.tables import choosing, delta
+from skewless.spark.tables import choosing
 from skewless.spark.tables.choosing import Asked, for_source
 from skewless.spark.tables.database import kind_of
 from skewless.spark.tables.delta import DeltaSink
@@ -32,9 +32,6 @@ class Noting:
     def append(self, result: DataFrame, options: Any) -> None:
         self.seen.append(("written", dict(options)))
 
-    def run(self, result: DataFrame) -> None:
-        self.seen.append(("run", None))
-
 
 @pytest.fixture
 def owner(tmp_path: Path) -> Ownership:
@@ -55,9 +52,8 @@ def test_a_try_is_repeated_by_the_same_batch_of_the_same_query(owner: Ownership)
         last_try(folder)
 
 
-def test_delta_gets_query_and_batch(owner: Ownership, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_delta_gets_query_and_batch(owner: Ownership) -> None:
     table = Noting()
-    monkeypatch.setattr(delta, "run_only", table.run)
 
     def marks(batch: int) -> tuple[str, Any]:
         return "written", {"txnAppId": f"skewless-{query_id(owner.folder)}", "txnVersion": batch}
@@ -68,12 +64,12 @@ def test_delta_gets_query_and_batch(owner: Ownership, monkeypatch: pytest.Monkey
     write(0)
     write(1)
     assert table.seen == [marks(0), marks(1)]
-    write(1)  # Delta skips it, and its rows must be made all the same
-    assert table.seen[2:] == [marks(1), ("run", None)]
+    write(1)  # Delta skips it
+    assert table.seen[2:] == [marks(1)]
     before = marks(1)
     forget_id(owner.folder)
     write(1)
-    assert table.seen[4:] == [marks(1)] != [before]
+    assert table.seen[3:] == [marks(1)] != [before]
 
 
 def test_formats_choose_sinks(owner: Ownership) -> None:

@@ -135,9 +135,10 @@ class BatchWork(Generic[Rows]):
 
     def _finish(self, node: Node, task: StepTask) -> None:
         """Note what the instances report of a step that emits. Whoever took its rows may not have
-        read all of them; but what must be made, and is not made now, would be missing."""
+        read all of them; but what must be made, and is not made now, would be missing. A table
+        that has the batch already reads none: then it is done all the same, for the reports."""
         reports = self._query.reports(task)
-        if task.step.must_finish and None in reports:
+        if None in reports and (task.step.must_finish or not any(reports)):
             self._executor.drain(self._executor.rows(task, node))
             reports = self._query.reports(task)
         self._note(node, task, reports)

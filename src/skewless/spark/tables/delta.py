@@ -12,11 +12,10 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from skewless.errors import ArgumentError
-from skewless.spark.tables.target import Target, run_only
+from skewless.spark.tables.target import Target
 from skewless.state.epochs import Ownership
 from skewless.state.identity import query_id
 from skewless.state.publish import Moves
-from skewless.state.tries import Try, last_try, note_try
 
 APPLICATION, VERSION = "txnAppId", "txnVersion"
 
@@ -37,13 +36,6 @@ class DeltaSink:
         self._target, self._ownership = target, ownership
 
     def write(self, result: DataFrame, batch_id: int) -> Moves:
-        folder = self._ownership.folder
-        now = Try(query_id(folder), batch_id)
-        is_repeated = now.repeats(last_try(folder))
-        if not is_repeated:
-            note_try(folder, now)
-        marks = {APPLICATION: f"skewless-{now.query}", VERSION: batch_id}
-        self._target.append(result, marks)
-        if is_repeated:
-            run_only(result)  # Delta does not say whether it has read them
+        query = query_id(self._ownership.folder)
+        self._target.append(result, {APPLICATION: f"skewless-{query}", VERSION: batch_id})
         return []

@@ -22,7 +22,6 @@ from skewless import failpoints
 from skewless.errors import ArgumentError, StateError
 from skewless.spark.plans import empty_frame
 from skewless.spark.tables.database import ATTEMPT, MARKS, PART, Database
-from skewless.spark.tables.target import run_only
 from skewless.state.epochs import Ownership
 from skewless.state.identity import query_id
 from skewless.state.publish import Moves
@@ -76,7 +75,6 @@ class JdbcSink:
         with Database(session, self._options) as database:
             self._make_ready(database)
             if database.has_mark(self._marks, query, batch_id):
-                run_only(result)
                 return []
             note_try(folder, Try(query, batch_id, {"stage": stage}))
             columns = matched(result.columns, database.columns(self._table))

@@ -12,8 +12,3 @@ class Target(Protocol):
     """Where Spark appends rows to, with further options of the writer."""
 
     def append(self, result: DataFrame, options: Mapping[str, Any]) -> None: ...
-
-
-def run_only(result: DataFrame) -> None:
-    """Have the rows of a batch made for nobody: its tasks also report, and write state."""
-    result.write.format("noop").mode("overwrite").save()
