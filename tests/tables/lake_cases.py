@@ -80,7 +80,7 @@ def heads(session: SparkSession, table: str) -> int:
 def test_tables_of_the_catalog(
     session: SparkSession, owner: Ownership, tmp_path: Path, kind: str
 ) -> None:
-    """Made if there is none, with its partitions; repeated batches are run and not written."""
+    """Made if there is none, with its partitions; repeated batches are neither read nor written."""
     name = {"delta": "pairs", "iceberg": "lake.db.pairs"}[kind]
     made = {"format": "delta"} if kind == "delta" else {}
     (tmp_path / "seen").mkdir()
@@ -90,7 +90,7 @@ def test_tables_of_the_catalog(
         again = table_sink(name, owner, ["odd"], **made)
         before = counting.tasks
         again.write(counting.seen_in(rows(session, 3)), 1)
-        assert counting.tasks > before
+        assert (counting.tasks > before) == (number == 0)
         assert ids(session.table(name)) == sorted([1, 2, 3] + [9] * number)
         rows(session, 9).write.mode("append").format(kind).saveAsTable(name)
     again.write(rows(session, 4), 2)
