@@ -19,6 +19,10 @@ NEGATED_DIGITS = 34  # to which Spark rounds when it changes a sign
 WIDE_DIGITS = 76  # of one that only we compute with
 EXACT = 1 << 53  # doubles count exactly up to here
 EXACT_SCALE = 22  # and hold powers of ten exactly up to this one
+HALF_UP, HALF_EVEN, CUT = "half_towards_infinity", "half_to_even", "towards_zero"
+# Beside multiples of 2^32, Arrow 26 divides wrongly by powers of ten that need more than 32 bits,
+# when it rounds and when it casts: -4294967295.99999999999999 becomes -4294967295.
+DIGITS_AT_ONCE = 9
 
 
 def _wide(value: Datum, scale: int) -> Datum:
@@ -29,6 +33,34 @@ def _wide(value: Datum, scale: int) -> Datum:
     return pc.cast(value, pa.decimal256(min(WIDE_DIGITS, max(digits, DIGITS) + 1), scale))
 
 
+def _rounded(value: Datum, digits: int, mode: str) -> Datum:
+    """With at most so many digits behind the point, or zeros before it if they are fewer than none.
+    There must be room for the digit that rounding may add."""
+    if mode not in (HALF_UP, HALF_EVEN):
+        return _shortened(value, digits, mode)
+    cut = _shortened(value, digits + 1, CUT)
+    up = _with_point(_shortened(cut, digits, HALF_UP))
+    if mode == HALF_UP:
+        return up
+    is_all = pc.equal(pc.cast(cut, value.type), value)
+    return pc.if_else(is_all, _with_point(_shortened(cut, digits, HALF_EVEN)), up)
+
+
+def _shortened(value: Datum, digits: int, mode: str) -> Datum:
+    """Rounded a few digits at a time: one after the other comes to the same only by modes that do
+    not ask for halves, or if there is but one digit too many."""
+    while value.type.scale > digits:
+        scale = max(digits, value.type.scale - DIGITS_AT_ONCE)
+        value = pc.round(value, ndigits=scale, round_mode=mode)
+        value = pc.cast(value, pa.decimal256(value.type.precision, scale))
+    return value
+
+
+def _with_point(value: Datum) -> Datum:
+    """With a scale that is not below 0, which little else can compute with."""
+    return pc.cast(value, pa.decimal256(value.type.precision, max(value.type.scale, 0)))
+
+
 def fitted(value: Datum, type: pa.DataType, ansi: bool) -> Datum:
     """Decimals as ones of another precision and scale."""
     if isinstance(value, pa.Scalar):
@@ -37,10 +69,7 @@ def fitted(value: Datum, type: pa.DataType, ansi: bool) -> Datum:
     gained = (type.precision - type.scale) - (source.precision - source.scale)
     if gained >= 0 and type.scale >= source.scale and source.precision <= DIGITS:
         return value if source == type else pc.cast(value, type)
-    wide = _wide(value, type.scale)
-    if wide.type.scale > type.scale:
-        wide = pc.round(wide, ndigits=type.scale, round_mode="half_towards_infinity")
-        wide = pc.cast(wide, pa.decimal256(wide.type.precision, type.scale))
+    wide = _rounded(_wide(value, type.scale), type.scale, HALF_UP)
     limit = Decimal(1).scaleb(type.precision - type.scale)
     fits = pc.less(pc.abs(wide), pa.scalar(limit, pa.decimal256(type.precision + 1, type.scale)))
     if not pc.any(pc.invert(fits)).as_py():
@@ -112,7 +141,7 @@ def to_double(value: Datum) -> Datum:
 
 def to_integer(value: Datum, type: pa.DataType, mode: str) -> Datum:
     """Cut off at the point. Without `ansi` the lowest bits are what is left."""
-    whole = pc.cast(_whole(value, "towards_zero"), pa.decimal128(DIGITS, 0))
+    whole = pc.cast(_whole(value, CUT), pa.decimal128(DIGITS, 0))
     low, high = words(whole)
     if mode == "legacy":
         return array_of(low.astype(type.to_pandas_dtype()), type, (value,))
@@ -126,8 +155,7 @@ def to_integer(value: Datum, type: pa.DataType, mode: str) -> Datum:
 def _whole(value: Datum, mode: str) -> Datum:
     """Whole numbers by a way of rounding, with room for the digit that rounding may add."""
     wide = pc.cast(value, pa.decimal256(value.type.precision + 1, value.type.scale))
-    rounded = pc.round(wide, ndigits=0, round_mode=mode)
-    return pc.cast(rounded, pa.decimal256(value.type.precision + 1, 0))
+    return _rounded(wide, 0, mode)
 
 
 def floor(value: Datum, type: pa.DataType) -> Datum:
@@ -167,7 +195,6 @@ def remainder(left: Datum, right: Datum, type: pa.DataType, ansi: bool) -> Datum
 
 def rounded(value: Datum, type: pa.DataType, digits: int, mode: str, ansi: bool) -> Datum:
     """To so many digits behind the point, or before it if there are fewer than none."""
-    wide = pc.cast(
-        value, pa.decimal256(min(WIDE_DIGITS, value.type.precision + 2), value.type.scale)
-    )
-    return fitted(pc.round(wide, ndigits=digits, round_mode=mode), type, ansi)
+    digits_at_least = value.type.precision + DIGITS_AT_ONCE + 1
+    wide = pc.cast(value, pa.decimal256(digits_at_least, value.type.scale))
+    return fitted(_rounded(wide, digits, mode), type, ansi)

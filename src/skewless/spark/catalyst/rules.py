@@ -357,7 +357,7 @@ def rounded(t: Translator, node: Node) -> Expression:
     value, digits = t.arguments(node)
     if not pa.types.is_decimal(value.type) or not isinstance(digits, Constant):
         raise refuse_type(node, value.type)
-    how = "half_towards_infinity" if node.name == "Round" else "half_to_even"
+    how = decimals.HALF_UP if node.name == "Round" else decimals.HALF_EVEN
     ansi = bool(node.fields["ansiEnabled"])
     options = (node.type, digits.value.as_py(), how, ansi)
     made = Apply(node.type, decimals.rounded, (value,), options, heavy=True)
