@@ -138,6 +138,7 @@ STRINGS = [
         "instr(k, 'b')", "instr(k, '')", "position('ü' in k)", "instr(k, 'x')", "locate('b', k)",
     "upper(k)", "lower(k)", "upper(k2) = upper(k)", "lower(concat(k, 'Σ', k2))",
         "lower(k || k2 || 'Σ. ' || k)", "k ilike 'T_S%'", "ucase(s)", "upper(s)",
+    "to_json(struct(n, k, t))", "to_json(named_struct('a b', k2)) = '{}'",
     "length(k) > 2 and k <> 'test'", "abs(x - y) < 0.05 and k <> 'test'",
 ]  # fmt: skip
 CASES = [*COMPARED, *LOGIC, *ARITHMETIC, *CASTS, *DATES, *STRINGS]
