@@ -242,6 +242,7 @@ class Nobody:
     """A sink that takes nothing."""
 
     shows_empty = False
+    may_skip = False
 
     def write(self, result: None, batch_id: int) -> Moves:
         return []

@@ -131,6 +131,7 @@ class Counting:
     """A sink that counts what it gets, and lets it go."""
 
     shows_empty = True
+    may_skip = False
 
     def __init__(self) -> None:
         self.rows = 0

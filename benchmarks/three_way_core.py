@@ -265,6 +265,7 @@ class CountingSink:
     gone after the commit."""
 
     shows_empty = True
+    may_skip = False
 
     def __init__(self, query: Query, executor: MeasuringExecutor) -> None:
         self._query, self._executor = query, executor

@@ -43,6 +43,7 @@ class FileSink:
     output: Path | Folder | None
     result: list[list[pa.RecordBatch]] = field(default_factory=list)
     shows_empty: bool = False
+    may_skip: bool = False
 
     def write(self, result: list[list[pa.RecordBatch]], batch_id: int) -> Moves:
         self.result = result

@@ -16,8 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 import skewless as sk
-from skewless.spark import executor
-from tests.spark.killed import nothing_is_left_over
 from tests.spark.support import (
     FileStream,
     Rows,
@@ -336,17 +334,6 @@ def test_foreach_batch_that_takes_little(spark: SparkSession, tmp_path: Path) ->
     before = [FileStream(s.folder, s.schema, s.tables[:last]) for s in (left, right)]
     after = [FileStream(s.folder, s.schema, s.tables[: last + 1]) for s in (left, right)]
     assert_same(taken[last], keyed_oracle(*after, 25) - keyed_oracle(*before, 25))
-
-
-def test_foreach_batch_that_takes_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, joined: sk.Joined, expected: Rows
-) -> None:
-    """A table that has a batch already reads nothing of it, and the history tells all the same
-    what was in it. What is read is not made a second time."""
-    monkeypatch.setattr(executor, "NEVER_HERE", True)
-    run_foreach_batch(joined, tmp_path, lambda rows, batch_id: batch_id or rows.count())
-    assert sum(r.matches for r in sk.history(str(tmp_path / "checkpoint"))) == expected.total()
-    nothing_is_left_over(tmp_path / "checkpoint" / "skewless")
 
 
 def test_foreach_batch_that_fails_once(

@@ -133,12 +133,11 @@ class BatchWork(Generic[Rows]):
     def _note(self, node: Node, task: StepTask, reports: Sequence[InstanceReport | None]) -> None:
         self.batches[node.name].reports.append(self._query.priced(task, reports))
 
-    def _finish(self, node: Node, task: StepTask) -> None:
+    def _finish(self, node: Node, task: StepTask, *, wholly: bool = False) -> None:
         """Note what the instances report of a step that emits. Whoever took its rows may not have
-        read all of them; but what must be made, and is not made now, would be missing. A table
-        that has the batch already reads none: then it is done all the same, for the reports."""
+        read all of them; but what must be made, and is not made now, would be missing."""
         reports = self._query.reports(task)
-        if None in reports and (task.step.must_finish or not any(reports)):
+        if None in reports and (wholly or task.step.must_finish):
             self._executor.drain(self._executor.rows(task, node))
             reports = self._query.reports(task)
         self._note(node, task, reports)
@@ -181,7 +180,7 @@ class BatchWork(Generic[Rows]):
             failpoints.hit("sink.staged", self._query.root, self._batch_id)
         phase = "write"
         if task is not None:
-            self._finish(root, task)
+            self._finish(root, task, wholly=sink.may_skip)
             phase = self._phase(root, f"{task.step.name} and write")
         self.phases.lap(phase)
         return moves

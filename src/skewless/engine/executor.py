@@ -28,6 +28,9 @@ class Sink(Protocol[Taken_contra]):
 
     shows_empty: bool
     """Whether a batch without results is to be written, too, where that is known beforehand."""
+    may_skip: bool
+    """Whether it may read nothing of a batch, since it has it already. Then the batch is worked on
+    all the same, as its tasks also report."""
 
     def write(self, result: Taken_contra, batch_id: int) -> Moves: ...
 
@@ -174,6 +177,7 @@ class Collecting:
     """A sink that keeps what it gets, batch by batch."""
 
     shows_empty = True
+    may_skip = False
 
     def __init__(self) -> None:
         self.batches: dict[int, list[pa.RecordBatch]] = {}

@@ -42,6 +42,7 @@ class KafkaSink:
     """Stages results as files. What becomes of them is the deliverer's business."""
 
     shows_empty = False
+    may_skip = False
 
     def __init__(
         self, ownership: Ownership, spark_root: str, options: dict[str, Any], tasks: int

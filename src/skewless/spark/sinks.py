@@ -43,6 +43,7 @@ class ShapedSink:
     def __init__(self, sink: Sink, steps: Steps) -> None:
         self._sink, self._steps = sink, steps
         self.shows_empty = sink.shows_empty
+        self.may_skip = sink.may_skip
 
     def write(self, result: DataFrame, batch_id: int) -> Moves:
         return self._sink.write(with_steps(result, self._steps), batch_id)
@@ -52,6 +53,7 @@ class FileSink:
     """Files in a folder. `spark_root` is the state folder as Spark names it."""
 
     shows_empty = False
+    may_skip = False
 
     def __init__(
         self,
@@ -112,6 +114,7 @@ class SourceSink:
     """Any data source that Spark can write a batch to."""
 
     shows_empty = False
+    may_skip = False
 
     def __init__(
         self, source: str, options: dict[str, Any], partition_by: list[str], path: str | None
@@ -135,6 +138,7 @@ class TableSink:
     """A table of the catalog; it is made by the first batch if it does not exist."""
 
     shows_empty = False
+    may_skip = False
 
     def __init__(
         self, table: str, source: str | None, options: dict[str, Any], partition_by: list[str]
@@ -164,6 +168,7 @@ class ConsoleSink:
     """Shows the first rows of each batch, as Spark's console sink does."""
 
     shows_empty = True
+    may_skip = False
 
     def __init__(self, rows: int, truncate: bool) -> None:
         self._rows, self._truncate = rows, truncate
@@ -182,6 +187,7 @@ class MemorySink:
     """A temporary view of the session that started the query, named as the query."""
 
     shows_empty = False
+    may_skip = False
 
     def __init__(self, session: SparkSession, name: str, schema: StructType) -> None:
         self._session, self._name = session, name
@@ -205,6 +211,7 @@ class ForeachBatchSink:
     """A user's function. It gets the batch id, by which it can tell a repeated batch."""
 
     shows_empty = True
+    may_skip = False
 
     def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
         self._function = function

@@ -400,9 +400,11 @@ class Unread(InProcessExecutor):
         super().rows(self.ran[-1], self.pipeline.root)
 
 
-def run_unread(driver: ThreeDriver, batch: Batch) -> tuple[Unread, BatchReport]:
+def run_unread(
+    driver: ThreeDriver, batch: Batch, *, may_skip: bool = False
+) -> tuple[Unread, BatchReport]:
     executor = Unread(driver.pipeline, driver.root, driver.streams(batch), faithful=True)
-    sink = FileSink(driver.query, driver.schema, None)
+    sink = FileSink(driver.query, driver.schema, None, may_skip=may_skip)
     report = run_batch(driver.query, executor, sink, 0)
     assert report is not None
     return executor, report
@@ -424,6 +426,16 @@ def test_pairs_of_a_batch_that_no_sink_has_read_are_kept(
     assert [load.matches for load in report.instances] == [0, 0]
     for number in (1, 2):
         assert driver.run(number, batches[number]).rows == expected[number] != Counter()
+
+
+def test_what_a_sink_has_already_is_worked_on_for_the_reports(tmp_path: Path) -> None:
+    question, spec = whole_spec(CHAIN)
+    batch = skewed_batch(spec, 0, 10)
+    expected = next(iter(answers(question, [tables_of(batch, spec)]))).rows
+    executor, report = run_unread(
+        ThreeDriver(tmp_path, spec, Setup(Tree(), 2)), batch, may_skip=True
+    )
+    assert executor.drained and report.matches == expected.total() > 0
 
 
 @pytest.mark.parametrize("kind", [None, *kinds_of(whole_spec(CHAIN)[1])])

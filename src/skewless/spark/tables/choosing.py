@@ -92,6 +92,7 @@ class CatalogSink:
     rows, if there is none."""
 
     shows_empty = False
+    may_skip = True
 
     def __init__(self, asked: Asked, table: TableSink) -> None:
         check_options(asked.options)

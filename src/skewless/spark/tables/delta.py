@@ -30,6 +30,7 @@ def check_options(options: Mapping[str, Any]) -> None:
 
 class DeltaSink:
     shows_empty = False
+    may_skip = True
 
     def __init__(self, target: Target, ownership: Ownership, options: Mapping[str, Any]) -> None:
         check_options(options)

@@ -57,6 +57,7 @@ def of_location(location: str) -> Metadata:
 
 class IcebergSink:
     shows_empty = False
+    may_skip = True
 
     def __init__(
         self, target: Target, ownership: Ownership, metadata: Metadata, branch: str

@@ -50,6 +50,7 @@ def matched(columns: Sequence[str], of_table: Sequence[str]) -> list[str]:
 
 class JdbcSink:
     shows_empty = False
+    may_skip = True
 
     def __init__(self, ownership: Ownership, options: Mapping[str, Any]) -> None:
         self._ownership = ownership
