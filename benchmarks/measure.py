@@ -40,11 +40,17 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
+def _module_of(function: Callable[[Json], Json]) -> str:
+    """By the name that others import it by, also of the module that is being run."""
+    own = sys.modules[function.__module__].__spec__
+    return function.__module__ if own is None else own.name
+
+
 def run_fresh(function: Callable[[Json], Json], parameters: Json) -> Json:
     """What `function` returns in a process of its own, and the peak memory of that process with
     all its descendants. `parameters` go with it, and a temporary folder for it as `work`."""
     with tempfile.TemporaryDirectory(prefix="skewless-bench-", ignore_cleanup_errors=True) as work:
-        command = [sys.executable, "-m", "benchmarks.child", function.__module__]
+        command = [sys.executable, "-m", "benchmarks.child", _module_of(function)]
         command += [function.__name__, json.dumps(parameters | {"work": work})]
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         errors = Path(work, "stderr")
