@@ -123,7 +123,10 @@ class Story:
         assert_same(read_parquet(out), expected)
         assert all(file.name.startswith("batch-") for file in out.rglob("*"))
         reports = sk.history(str(self.folder / "checkpoint"))
-        assert [r.batch_id for r in reports] == list(range(len(self.streams[0].tables)))
+        ids = [report.batch_id for report in reports]
+        # Spark takes the next file as well when it was killed after it had noted one in its source
+        # log, and before it had noted the offset.
+        assert ids == list(range(len(ids))) and len(ids) <= len(self.streams[0].tables)
         assert any(report.decisions for report in reports) or not self.kit.decides
         nothing_is_left_over(self.folder / "checkpoint" / "skewless")
 

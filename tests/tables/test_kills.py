@@ -153,7 +153,10 @@ class Stories:
             assert_same(found, story.expected)
             checkpoint = story.folder / "checkpoint"
             reports = sk.history(str(checkpoint))
-            assert [r.batch_id for r in reports] == list(range(len(story.streams[0].tables)))
+            ids = [report.batch_id for report in reports]
+            # Spark takes the next file as well when it was killed after it had noted one in its
+            # source log, and before it had noted the offset.
+            assert ids == list(range(len(ids))) and len(ids) <= len(story.streams[0].tables)
             nothing_is_left_over(checkpoint / "skewless")
         self.only_tables_are_left()
 
