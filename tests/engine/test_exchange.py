@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections import Counter
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,15 +17,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from skewless.arrays import keys
 from skewless.arrays.columns import Columns
 from skewless.arrays.keys import hash_of_value
-from skewless.arrays.types import HASH_MAX
+from skewless.arrays.types import HASH_MAX, SIDES
 from skewless.cli.inspect import hosts_table
 from skewless.engine.exchange import DEALS, Homes, MergeTask, Outbox, Packet
 from skewless.engine.operator import Arrival
 from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
 from skewless.operators.aggregate.operator import AggregateOperator
+from skewless.operators.join_type import JOIN_TYPES
+from skewless.operators.pair import JoinSpec
 from skewless.operators.shares import shares_of
 from skewless.operators.two_way.operator import JoinOperator
 from skewless.placement.balancing import Auto
@@ -38,6 +44,7 @@ from skewless.state.segments import Rows, SegmentInfo, read_segment, write_segme
 from skewless.state.shares import Share
 from skewless.state.stores.remote import RemoteStore
 from tests.frame.kits import aggregation, band_spec, joined
+from tests.frame.specs import join_spec, side_spec
 from tests.frame.streams import SECOND_US, busy, schema_of
 from tests.queries import PipelineRun, Streams
 from tests.s3 import S3Server
@@ -161,13 +168,16 @@ def test_packets_become_one_segment_a_side(store: Folder) -> None:
     assert not any(a.runs for a in told)
 
 
-def batch_of(name: str, rows: int, seed: int, hot: float = 0.0) -> pa.RecordBatch:
-    """Rows of many keys, of one in part; times within the bounds of one another."""
+def batch_of(
+    name: str, rows: int, seed: int, hot: float = 0.0, begin_us: int = 0
+) -> pa.RecordBatch:
+    """Rows of many keys, of one in part; times within one second."""
     random, schema = np.random.default_rng(seed), schema_of(name)
     keys = np.where(random.random(rows) < hot, 1, random.integers(2, 1 << 40, rows))
     columns = []
     for field in schema:
-        values = keys if field.name == f"{name}_k" else np.arange(rows) % SECOND_US
+        times = begin_us + np.arange(rows) * SECOND_US // rows
+        values = keys if field.name == f"{name}_k" else times
         columns.append(pa.array(values).cast(field.type))
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
@@ -210,6 +220,62 @@ def test_each_instance_fetches_its_share(store: Folder, strategy: PlacementStrat
     console.print(hosts_table([report]))
     shown = console.export_text().splitlines()
     assert [line.split()[0] for line in shown if "host-" in line] == sorted(report.hosts)
+
+
+def late_join(how: str) -> JoinSpec:
+    """Rows within a second of one another, which are kept for much longer."""
+    left, right = (side_spec(schema_of(n), [f"{n}_k"], f"{n}_t", late_s=100) for n in "ab")
+    return replace(join_spec(left, right, -1, 1), how=JOIN_TYPES[how])
+
+
+@dataclass
+class Moved:
+    """A join on hosts none of which has stored anything of what it works on."""
+
+    run: PipelineRun
+    cache: Path
+    every: dict[str, list[pa.RecordBatch]]
+
+    def batch(self, number: int) -> BatchReport:
+        """Of rows that begin one and a half seconds after those of the batch before."""
+        for side, some in self.every.items():
+            seed, begin_us = number + ord(side), number * 3 * SECOND_US // 2
+            some.append(batch_of(side, 20_000, seed, 0.01, begin_us))
+        shutil.rmtree(self.cache, ignore_errors=True)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("skewless.engine.instance.CACHE", SegmentCache())
+            return run_on_many_hosts(
+                self.run, number, [[[some[-1]]] for some in self.every.values()]
+            )
+
+
+@pytest.mark.parametrize(("how", "fetched"), [("inner", 2), ("left", 5)])
+def test_stored_rows_that_can_be_no_partners_are_not_fetched(
+    store: Folder, cache_folder: Path, how: str, fetched: int
+) -> None:
+    """Of four batches only the last is near enough to the new one. How many rows lie in each slot
+    is told all the same; where rows are looked up, all are fetched."""
+    spec = late_join(how)
+    operator = JoinOperator(spec, Hash(), instances=4, slots=16)
+    moved = Moved(PipelineRun(store, Pipeline.of(operator)), cache_folder, {"a": [], "b": []})
+    reports = [moved.batch(number) for number in range(5)]
+    written = written_by_all(reports[-1])
+    assert sum(fetched_by_each(reports[-1])) == pytest.approx(fetched * written, rel=0.05)
+    hashes = [
+        keys.hash_keys([batch.column(0)], spec.side(side), None)
+        for side, some in zip(SIDES, moved.every.values(), strict=True)
+        for batch in some
+    ]
+    slots = reports[-1].slots
+    assert slots is not None
+    exact = np.bincount([slot_of(h, 16) for h in np.concatenate(hashes).tolist()], minlength=16)
+    np.testing.assert_allclose(slots.stored_left + slots.stored_right, exact, rtol=0.05)
+    a, b = (pa.Table.from_batches(some) for some in moved.every.values())
+    near = f"a_k = b_k AND abs(epoch_us(a_t) - epoch_us(b_t)) <= {SECOND_US}"
+    left, right = duckdb.from_arrow(a), duckdb.from_arrow(b)
+    pairs = left.set_alias("a").join(right.set_alias("b"), near)
+    if how == "inner":  # others emit rows besides
+        assert sum(report.matches for report in reports) == len(pairs)
 
 
 @pytest.mark.parametrize("how", ["inner", "left", "left_semi"])

@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import keys
-from skewless.arrays.columns import gathered, pieces_of
+from skewless.arrays.columns import Columns, gathered, pieces_of
 from skewless.arrays.counting import count_rows
 from skewless.arrays.pairs import Pairs, PairsAt, candidates
 from skewless.arrays.runs import (
@@ -42,8 +42,9 @@ from skewless.operators.two_way.alone import RowsAlone, StoredRows, emitted
 from skewless.operators.two_way.comparing import Comparison
 from skewless.operators.two_way.meter import Meter
 from skewless.operators.two_way.probing import probing, ranges_read
-from skewless.operators.two_way.ranges import partner_ranges
+from skewless.operators.two_way.ranges import partner_ranges, reach_us
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
+from skewless.state.parts import is_far
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo, read_arrays
 
@@ -121,6 +122,7 @@ class InstanceJoin:
         self._compare = Comparison(spec)
         ranges = [(unit.hash_min, unit.hash_max) for unit in self._units]
         self._old = {side: plan.old.touching(side, ranges) for side in SIDES}
+        self._reach_us = {side: reach_us(spec, side, self._new_of(side)) for side in SIDES}
 
     def load(self) -> InstanceLoad:
         tally = self._tally
@@ -154,7 +156,23 @@ class InstanceJoin:
         partners may have any hash."""
         if self._spec.looked_up:
             return self._plan.old
-        return [segment for side in SIDES for segment in self._old[side]]
+        every = [segment for side in SIDES for segment in self._old[side]]
+        return [s for s in every if self._is_in_reach(s)] if self._spares_reading else every
+
+    @property
+    def _spares_reading(self) -> bool:
+        """Whether rows are left unread that are of no use, as fetching costs."""
+        return is_far(self._instance.folder) and not self._spec.looked_up
+
+    def _new_of(self, side: Side) -> list[SegmentInfo]:
+        """Where new rows of a side lie, as they probe."""
+        return [*(r.segment for r in self._plan.new_of(side)), *self._plan.copies_of(side)]
+
+    def _is_in_reach(self, stored: SegmentInfo) -> bool:
+        """Whether rows of this batch may have partners there, by their times."""
+        prober: Side = "right" if stored.side == "left" else "left"
+        since, until = self._reach_us[prober]
+        return stored.time_max_us >= since and stored.time_min_us <= until
 
     def _emitted(self) -> Iterator[pa.RecordBatch]:
         how = self._spec.how
@@ -307,15 +325,24 @@ class InstanceJoin:
             # Compacted segments hold a part of all hashes: most have none of a few keys apart.
             if not any(segment.touches(u.hash_min, u.hash_max) for u in units):
                 continue
-            run = part(self._stored_run(segment))
+            in_reach = self._is_in_reach(segment)
+            run = part(self._stored_run(segment) if in_reach else self._out_of_reach(segment))
             self._meter.stored(other, run.hashes, segment.bytes / segment.rows, units)
-            runs.append(run)
+            if in_reach:
+                runs.append(run)
         if prober == "right":
             # Two newcomers meet where the right one probes.
             new = [r.segment for r in self._plan.new_of("left")]
             mine = [take_units(self._stored_run(segment), units) for segment in new]
             runs += [part(run) for run in merged(mine, [segment.bytes for segment in new])]
         return runs
+
+    def _out_of_reach(self, segment: SegmentInfo) -> Run:
+        """Rows of which only counts how many lie where. Of unread ones that is estimated."""
+        if not self._spares_reading:
+            return self._stored_run(segment)
+        hashes = segment.hashes_about(self._instance.reads[segment.side])
+        return Run(hashes, np.zeros(len(hashes), np.int64), Columns([]), segment.floor_us)
 
     def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
         """The new rows of a side as they probe in these units."""
@@ -324,8 +351,8 @@ class InstanceJoin:
             mine = select(run, [_dealt(run, unit, _cut(unit, side)) for unit in units])
             self._tally.rows += len(mine)
             runs.append(mine)
-        segments = [*(r.segment for r in self._plan.new_of(side)), *self._plan.copies_of(side)]
-        return [run for run in merged(runs, [s.bytes for s in segments]) if len(run)]
+        sizes = [segment.bytes for segment in self._new_of(side)]
+        return [run for run in merged(runs, sizes) if len(run)]
 
     def _all_probes(self, side: Side) -> list[Run]:
         """The new rows of a side as they probe, of each file."""
