@@ -29,6 +29,7 @@ PREFIX_BITS = 16  # of a hash: enough to tell ranges apart, and short in commits
 FORCED = os.environ.get("SKEWLESS_EXCHANGE") == "always"
 
 Range = tuple[int, int]  # the first and the last of some hashes
+EVERYWHERE: tuple[Range, ...] = ((0, HASH_MAX),)
 
 
 def is_far(folder: Folder) -> bool:

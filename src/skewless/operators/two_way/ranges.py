@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -11,17 +11,6 @@ from skewless.arrays.runs import Run
 from skewless.arrays.types import FAR_US, Ints, Side, frozen
 from skewless.operators.epochs import Epoch
 from skewless.operators.pair import JoinSpec
-from skewless.state.segments import SegmentInfo
-
-
-def reach_us(spec: JoinSpec, side: Side, new: Sequence[SegmentInfo]) -> tuple[int, int]:
-    """From which time to which the partners of a side's new rows lie; of none, nowhere. Late rows
-    do not probe."""
-    if not new:
-        return FAR_US, -FAR_US
-    lower_us, upper_us = spec.partner_bounds(side)
-    since_us = min(max(segment.time_min_us, segment.floor_us) for segment in new)
-    return since_us + lower_us, max(segment.time_max_us for segment in new) + upper_us
 
 
 def partner_ranges(

@@ -42,9 +42,10 @@ from skewless.operators.two_way.alone import RowsAlone, StoredRows, emitted
 from skewless.operators.two_way.comparing import Comparison
 from skewless.operators.two_way.meter import Meter
 from skewless.operators.two_way.probing import probing, ranges_read
-from skewless.operators.two_way.ranges import partner_ranges, reach_us
+from skewless.operators.two_way.ranges import partner_ranges
+from skewless.operators.two_way.reach import Reach
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
-from skewless.state.parts import is_far
+from skewless.state.parts import EVERYWHERE, is_far
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo, read_arrays
 
@@ -122,7 +123,8 @@ class InstanceJoin:
         self._compare = Comparison(spec)
         ranges = [(unit.hash_min, unit.hash_max) for unit in self._units]
         self._old = {side: plan.old.touching(side, ranges) for side in SIDES}
-        self._reach_us = {side: reach_us(spec, side, self._new_of(side)) for side in SIDES}
+        new = {side: self._new_of(side) for side in SIDES}
+        self._reach = Reach.of(spec, new, plan.decided_us)
 
     def load(self) -> InstanceLoad:
         tally = self._tally
@@ -154,25 +156,13 @@ class InstanceJoin:
     def _needed(self) -> Iterable[SegmentInfo]:
         """The stored segments that this instance looks into. Where rows are looked up, their
         partners may have any hash."""
-        if self._spec.looked_up:
-            return self._plan.old
         every = [segment for side in SIDES for segment in self._old[side]]
-        return [s for s in every if self._is_in_reach(s)] if self._spares_reading else every
-
-    @property
-    def _spares_reading(self) -> bool:
-        """Whether rows are left unread that are of no use, as fetching costs."""
-        return is_far(self._instance.folder) and not self._spec.looked_up
+        some: Iterable[SegmentInfo] = self._plan.old if self._spec.looked_up else every
+        return filter(self._reach.has, some) if is_far(self._instance.folder) else some
 
     def _new_of(self, side: Side) -> list[SegmentInfo]:
         """Where new rows of a side lie, as they probe."""
         return [*(r.segment for r in self._plan.new_of(side)), *self._plan.copies_of(side)]
-
-    def _is_in_reach(self, stored: SegmentInfo) -> bool:
-        """Whether rows of this batch may have partners there, by their times."""
-        prober: Side = "right" if stored.side == "left" else "left"
-        since, until = self._reach_us[prober]
-        return stored.time_max_us >= since and stored.time_min_us <= until
 
     def _emitted(self) -> Iterator[pa.RecordBatch]:
         how = self._spec.how
@@ -190,8 +180,9 @@ class InstanceJoin:
 
     def _rows_alone(self) -> RowsAlone:
         plan, instance = self._plan, self._instance
+        old = SegmentSet(filter(self._reach.has, plan.old))
         stored = StoredRows(
-            plan.new, plan.old, instance.rows, self._all_probes, plan.keep_after_us.__getitem__
+            plan.new, old, instance.rows, self._all_probes, plan.keep_after_us.__getitem__
         )
         share = (instance.number, instance.instances)
         return RowsAlone(self._spec, stored, self._units, share, plan.decided_us, self._asked)
@@ -325,10 +316,9 @@ class InstanceJoin:
             # Compacted segments hold a part of all hashes: most have none of a few keys apart.
             if not any(segment.touches(u.hash_min, u.hash_max) for u in units):
                 continue
-            in_reach = self._is_in_reach(segment)
-            run = part(self._stored_run(segment) if in_reach else self._out_of_reach(segment))
+            run = part(self._counted(segment))
             self._meter.stored(other, run.hashes, segment.bytes / segment.rows, units)
-            if in_reach:
+            if self._reach.has(segment):
                 runs.append(run)
         if prober == "right":
             # Two newcomers meet where the right one probes.
@@ -337,11 +327,12 @@ class InstanceJoin:
             runs += [part(run) for run in merged(mine, [segment.bytes for segment in new])]
         return runs
 
-    def _out_of_reach(self, segment: SegmentInfo) -> Run:
-        """Rows of which only counts how many lie where. Of unread ones that is estimated."""
-        if not self._spares_reading:
+    def _counted(self, segment: SegmentInfo) -> Run:
+        """The rows of a segment. Of such as are out of reach only counts how many lie where: where
+        fetching costs, that is estimated."""
+        if self._reach.has(segment) or not is_far(self._instance.folder):
             return self._stored_run(segment)
-        hashes = segment.hashes_about(self._instance.reads[segment.side])
+        hashes = segment.hashes_about(self._instance.reads.get(segment.side, EVERYWHERE))
         return Run(hashes, np.zeros(len(hashes), np.int64), Columns([]), segment.floor_us)
 
     def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
@@ -393,7 +384,7 @@ class InstanceJoin:
         found = [u for u in self._units if u.cut(other) is not None]
         for segment in self._old[side]:
             if any(segment.touches(u.hash_min, u.hash_max) for u in found):
-                hashes = self._instance.rows(segment).hashes
+                hashes = self._counted(segment).hashes
                 self._meter.stored(side, hashes, segment.bytes / segment.rows, found)
 
 
