@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from skewless.spark.reader import FileStreamReader, readStream
     from skewless.spark.result import Result
 
-__version__ = "0.11.1"
+__version__ = "0.11.2"
 
 __all__ = [
     "Accumulator",
