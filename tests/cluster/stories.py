@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.cluster.machines import Cluster, Driver, wait_until
+from tests.spark.killed import files_read
 from tests.spark.query_kits import QueryKit, add_batches, close
 from tests.spark.support import FileStream, assert_same, read_parquet
 
@@ -62,8 +63,10 @@ class Story:
 
     @property
     def pending(self) -> int:
-        """Batches that wait or are at work."""
-        return len(self.streams[0].tables) - 1 - self.committed()
+        """Files of each stream that wait or are at work."""
+        batch = self.committed()
+        read = -1 if batch < 0 else files_read(self.stored / "checkpoint", batch)
+        return len(self.streams[0].tables) - 1 - read
 
     def check(self) -> None:
         expected = self.kit.expected(self.streams)
