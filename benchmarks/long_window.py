@@ -36,7 +36,7 @@ from benchmarks.measure import Json, say
 from benchmarks.tables import Target, console, count, machine, machine_line, verdict
 from skewless.arrays.types import HASH_MAX, KeyColumn, SideSpec
 from skewless.engine.batch import run_batch
-from skewless.engine.executor import Executor
+from skewless.engine.executor import Executor, Sink
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Arrival, Batch, Operator, RunRef
@@ -238,11 +238,8 @@ class Timed(Query):
         return report
 
 
-class Nobody:
+class Nobody(Sink[None]):
     """A sink that takes nothing."""
-
-    shows_empty = False
-    may_skip = False
 
     def write(self, result: None, batch_id: int) -> Moves:
         return []

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from benchmarks.measure import Json
 from skewless.engine.batch import run_batch
-from skewless.engine.executor import InProcessExecutor
+from skewless.engine.executor import InProcessExecutor, Sink
 from skewless.engine.lifecycle import Query
 from skewless.engine.pipeline import Pipeline
 from skewless.engine.report import BatchReport
@@ -127,11 +127,10 @@ def core_case(parameters: Json) -> Json:
     return {"threshold": case.threshold, "strategies": results}
 
 
-class Counting:
+class Counting(Sink[list[list[pa.RecordBatch]]]):
     """A sink that counts what it gets, and lets it go."""
 
     shows_empty = True
-    may_skip = False
 
     def __init__(self) -> None:
         self.rows = 0

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 from skewless.arrays.types import BandColumn, SideSpec
 from skewless.engine.batch import run_batch
-from skewless.engine.executor import InProcessExecutor
+from skewless.engine.executor import InProcessExecutor, Sink
 from skewless.engine.instance import StepTask
 from skewless.engine.lifecycle import Query
 from skewless.engine.pipeline import Pipeline
@@ -260,12 +260,11 @@ def _times_us(found: pa.RecordBatch) -> npt.NDArray[np.int64]:
     return np.stack(times, axis=1)
 
 
-class CountingSink:
+class CountingSink(Sink[list[list[pa.RecordBatch]]]):
     """Takes no rows, as the executor has noted them, but the reports of the last step, which are
     gone after the commit."""
 
     shows_empty = True
-    may_skip = False
 
     def __init__(self, query: Query, executor: MeasuringExecutor) -> None:
         self._query, self._executor = query, executor

@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from skewless.engine.batch import run_batch
 from skewless.engine.clock import BatchClock, Clock, wall_clock_us
-from skewless.engine.executor import InProcessExecutor
+from skewless.engine.executor import InProcessExecutor, Sink
 from skewless.engine.lifecycle import Query
 from skewless.engine.operator import Operator
 from skewless.engine.output import FileTarget
@@ -35,14 +35,13 @@ Streams = Sequence[Sequence[Task]]  # of every stream, the rows of every task
 
 
 @dataclass
-class FileSink:
+class FileSink(Sink[list[list[pa.RecordBatch]]]):
     """One file per instance, staged; the commit shows them. It keeps what it wrote last."""
 
     query: Query
     schema: pa.Schema
     output: Path | Folder | None
     result: list[list[pa.RecordBatch]] = field(default_factory=list)
-    shows_empty: bool = False
     may_skip: bool = False
 
     def write(self, result: list[list[pa.RecordBatch]], batch_id: int) -> Moves:

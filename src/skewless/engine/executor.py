@@ -7,7 +7,7 @@ import pickle
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
 
@@ -20,19 +20,20 @@ from skewless.state.files import Folder
 from skewless.state.publish import Moves
 
 Rows = TypeVar("Rows")
-Taken_contra = TypeVar("Taken_contra", contravariant=True)
 
 
-class Sink(Protocol[Taken_contra]):
-    """Takes the result of each batch; returns the (staged, final) names of files to be shown."""
+class Sink(ABC, Generic[Rows]):
+    """Takes the result of each batch."""
 
-    shows_empty: bool
+    shows_empty: bool = False
     """Whether a batch without results is to be written, too, where that is known beforehand."""
-    may_skip: bool
+    may_skip: bool = False
     """Whether it may read nothing of a batch, since it has it already. Then the batch is worked on
     all the same, as its tasks also report."""
 
-    def write(self, result: Taken_contra, batch_id: int) -> Moves: ...
+    @abstractmethod
+    def write(self, result: Rows, batch_id: int) -> Moves:
+        """Write it; what comes back are the (staged, final) names of files to be shown."""
 
 
 class Executor(ABC, Generic[Rows]):
@@ -173,11 +174,10 @@ class InProcessExecutor(Executor[list[list[pa.RecordBatch]]]):
         """They are made already."""
 
 
-class Collecting:
+class Collecting(Sink[list[list[pa.RecordBatch]]]):
     """A sink that keeps what it gets, batch by batch."""
 
     shows_empty = True
-    may_skip = False
 
     def __init__(self) -> None:
         self.batches: dict[int, list[pa.RecordBatch]] = {}

@@ -18,7 +18,7 @@ from skewless.kafka.options import client_settings, topic_of
 from skewless.kafka.rows import COLUMNS
 from skewless.spark import executor
 from skewless.spark.exchange import JSON_SCHEMA, ArrowFunction, per_instance
-from skewless.spark.sinks import FileSink
+from skewless.spark.sinks import FileSink, Sink
 from skewless.state.delivery import PART_BYTES
 from skewless.state.epochs import Ownership
 from skewless.state.publish import Moves
@@ -38,11 +38,8 @@ TOPIC = r"\A[a-zA-Z0-9._-]{1,249}\z"  # what Kafka allows as a name
 STAGED_AS = {"compression": "none"}  # it is read once, a moment later
 
 
-class KafkaSink:
+class KafkaSink(Sink):
     """Stages results as files. What becomes of them is the deliverer's business."""
-
-    shows_empty = False
-    may_skip = False
 
     def __init__(
         self, ownership: Ownership, spark_root: str, options: dict[str, Any], tasks: int

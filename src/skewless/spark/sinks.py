@@ -37,7 +37,7 @@ log = logging.getLogger("skewless")
 Sink = engine.Sink[DataFrame]
 
 
-class ShapedSink:
+class ShapedSink(Sink):
     """Does the steps of a result to its rows before another sink takes them."""
 
     def __init__(self, sink: Sink, steps: Steps) -> None:
@@ -49,11 +49,8 @@ class ShapedSink:
         return self._sink.write(with_steps(result, self._steps), batch_id)
 
 
-class FileSink:
+class FileSink(Sink):
     """Files in a folder. `spark_root` is the state folder as Spark names it."""
-
-    shows_empty = False
-    may_skip = False
 
     def __init__(
         self,
@@ -110,11 +107,8 @@ class FileSink:
         ]
 
 
-class SourceSink:
+class SourceSink(Sink):
     """Any data source that Spark can write a batch to."""
-
-    shows_empty = False
-    may_skip = False
 
     def __init__(
         self, source: str, options: dict[str, Any], partition_by: list[str], path: str | None
@@ -134,11 +128,8 @@ class SourceSink:
         writer.save(self._path) if self._path else writer.save()
 
 
-class TableSink:
+class TableSink(Sink):
     """A table of the catalog; it is made by the first batch if it does not exist."""
-
-    shows_empty = False
-    may_skip = False
 
     def __init__(
         self, table: str, source: str | None, options: dict[str, Any], partition_by: list[str]
@@ -164,11 +155,10 @@ class TableSink:
         writer.saveAsTable(self._table)
 
 
-class ConsoleSink:
+class ConsoleSink(Sink):
     """Shows the first rows of each batch, as Spark's console sink does."""
 
     shows_empty = True
-    may_skip = False
 
     def __init__(self, rows: int, truncate: bool) -> None:
         self._rows, self._truncate = rows, truncate
@@ -183,11 +173,8 @@ class ConsoleSink:
         return []
 
 
-class MemorySink:
+class MemorySink(Sink):
     """A temporary view of the session that started the query, named as the query."""
-
-    shows_empty = False
-    may_skip = False
 
     def __init__(self, session: SparkSession, name: str, schema: StructType) -> None:
         self._session, self._name = session, name
@@ -207,11 +194,10 @@ class MemorySink:
         self._session.createDataFrame(rows, self._schema).createOrReplaceTempView(self._name)
 
 
-class ForeachBatchSink:
+class ForeachBatchSink(Sink):
     """A user's function. It gets the batch id, by which it can tell a repeated batch."""
 
     shows_empty = True
-    may_skip = False
 
     def __init__(self, function: Callable[[DataFrame, int], None]) -> None:
         self._function = function

@@ -87,11 +87,10 @@ PROVIDERS: Mapping[str, Callable[[Asked], Sink | None]] = {
 }
 
 
-class CatalogSink:
+class CatalogSink(Sink):
     """A table of the catalog. Its provider says how it is written to; so it is made first, without
     rows, if there is none."""
 
-    shows_empty = False
     may_skip = True
 
     def __init__(self, asked: Asked, table: TableSink) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from skewless.errors import ArgumentError
+from skewless.spark.sinks import Sink
 from skewless.spark.tables.target import Target
 from skewless.state.epochs import Ownership
 from skewless.state.identity import query_id
@@ -28,8 +29,7 @@ def check_options(options: Mapping[str, Any]) -> None:
             raise ArgumentError(key, value, accepted)
 
 
-class DeltaSink:
-    shows_empty = False
+class DeltaSink(Sink):
     may_skip = True
 
     def __init__(self, target: Target, ownership: Ownership, options: Mapping[str, Any]) -> None:

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from skewless.errors import ArgumentError, StateError
+from skewless.spark.sinks import Sink
 from skewless.spark.tables.snapshots import Snapshot, has_batch
 from skewless.spark.tables.target import Target
 from skewless.state.epochs import Ownership
@@ -55,8 +56,7 @@ def of_location(location: str) -> Metadata:
     return lambda session, what: session.read.format("iceberg").load(f"{location}{sign}{what}")
 
 
-class IcebergSink:
-    shows_empty = False
+class IcebergSink(Sink):
     may_skip = True
 
     def __init__(

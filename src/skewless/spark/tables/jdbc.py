@@ -21,6 +21,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from skewless import failpoints
 from skewless.errors import ArgumentError, StateError
 from skewless.spark.plans import empty_frame
+from skewless.spark.sinks import Sink
 from skewless.spark.tables.database import ATTEMPT, MARKS, PART, Database
 from skewless.state.epochs import Ownership
 from skewless.state.identity import query_id
@@ -48,8 +49,7 @@ def matched(columns: Sequence[str], of_table: Sequence[str]) -> list[str]:
     return [c if c in exact else any_case.get(c.lower(), c) for c in columns]
 
 
-class JdbcSink:
-    shows_empty = False
+class JdbcSink(Sink):
     may_skip = True
 
     def __init__(self, ownership: Ownership, options: Mapping[str, Any]) -> None:
