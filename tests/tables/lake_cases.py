@@ -6,19 +6,23 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import skewless as sk
 from skewless.engine.executor import Sink
+from skewless.engine.lifecycle import Query
 from skewless.errors import ArgumentError, StateError
+from skewless.spark import executor
 from skewless.spark.sinks import SourceSink, TableSink
 from skewless.spark.tables.choosing import Asked, CatalogSink, for_source
 from skewless.state.epochs import Ownership
 from skewless.state.identity import forget_id, query_id
 from tests.documents import DOCS
-from tests.spark.support import file_stream
+from tests.spark.support import file_stream, keyed_tables
 from tests.spark.test_docs import STREAMS, places_of, table
 from tests.tables import lake
 from tests.tables.postgres import postgres
@@ -233,6 +237,45 @@ def test_other_tables_are_at_least_once_and_say_so(
         table_sink("plain", owner, format="parquet").write(rows(session, 1), 0)
     assert ids(session.table("plain")) == [1, 1]
     assert "rows go to the table plain at least once" in caplog.text
+
+
+@pytest.mark.parametrize("kind", ["delta", "iceberg"])
+def test_a_batch_that_the_table_has_is_reported_all_the_same(
+    session: SparkSession, tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The process ends between the table's commit and ours. The next one adds no row, and tells
+    what the batch had."""
+    monkeypatch.setattr(executor, "NEVER_HERE", True)  # tasks, of which some would read nothing
+    name = {"delta": "had_it", "iceberg": "lake.db.had_it"}[kind]
+    sides = [[[(key, 1.0) for key in range(20)]], [[(key, 2.0) for key in range(10, 40)]]]
+    left, right = (
+        file_stream(tmp_path / side, keyed_tables(side, batches)).read(session)
+        for side, batches in zip(("left", "right"), sides, strict=True)
+    )
+    joined = sk.join(
+        left, right, on="k", time=("at", "seen"), within="5 seconds", late="1 minute", instances=2
+    )
+
+    def run() -> None:
+        writer = joined.writeStream.format(kind).option("checkpointLocation", str(tmp_path / "c"))
+        query = writer.toTable(name)
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Query, "commit", Mock(side_effect=RuntimeError("the end")))
+        with pytest.raises(StreamingQueryException, match="the end"):
+            run()
+    assert session.table(name).count() == 10
+    assert sk.history(str(tmp_path / "c")) == []
+    run()
+    assert session.table(name).count() == 10
+    [report] = sk.history(str(tmp_path / "c"))
+    assert report.matches == 10
+    assert sum(load.matches for load in report.instances) == 10
+    assert all(load.rows for load in report.instances)
 
 
 @pytest.mark.parametrize("heading", ["Delta", "Iceberg", "JDBC"])
