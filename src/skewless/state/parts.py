@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from skewless.arrays.types import HASH_MAX
 from skewless.state.files import Folder
 
 CELLS = 64  # equal ranges of hashes, at whose borders a segment may be cut
@@ -29,7 +28,6 @@ PREFIX_BITS = 16  # of a hash: enough to tell ranges apart, and short in commits
 FORCED = os.environ.get("SKEWLESS_EXCHANGE") == "always"
 
 Range = tuple[int, int]  # the first and the last of some hashes
-EVERYWHERE: tuple[Range, ...] = ((0, HASH_MAX),)
 
 
 def is_far(folder: Folder) -> bool:
@@ -55,23 +53,6 @@ class Part(NamedTuple):
             return any(low <= self.key <= high for low, high in ranges)
         drop = 64 - PREFIX_BITS
         return any(low >> drop <= self.last and high >> drop >= self.first for low, high in ranges)
-
-    def hashes_about(self) -> npt.NDArray[np.uint64]:
-        """About which hashes its rows have, in order."""
-        if self.key >= 0:
-            return np.full(self.rows, self.key, np.uint64)
-        drop = 64 - PREFIX_BITS
-        return evenly(self.first << drop, (self.last + 1 << drop) - 1, self.rows)
-
-
-def evenly(low: int, high: int, count: int) -> npt.NDArray[np.uint64]:
-    """So many hashes, evenly spread over a range.
-
-    >>> evenly(0, 99, 4).tolist()
-    [12, 37, 62, 87]
-    """
-    step = min((high - low + 1) // count, HASH_MAX)
-    return np.arange(count, dtype=np.uint64) * np.uint64(step) + np.uint64(low + step // 2)
 
 
 @lru_cache(maxsize=8)

@@ -29,7 +29,6 @@ from skewless.state.parts import (
     Range,
     cuts_at,
     cuts_of,
-    evenly,
     is_far,
     neighbours,
     write_parts,
@@ -100,16 +99,6 @@ class SegmentInfo:
             return ()
         found = tuple(part for part in self.parts if part.touches(ranges))
         return None if len(found) == len(self.parts) else found
-
-    def hashes_about(self, ranges: Sequence[Range]) -> npt.NDArray[np.uint64]:
-        """About which hashes the rows have, in order, without a look at them; those outside of some
-        ranges may be missing."""
-        found = self.parts_in(ranges)
-        if found is None and not self.parts:
-            return evenly(self.hash_min, self.hash_max, self.rows)
-        parts = self.parts if found is None else found
-        about = [part.hashes_about() for part in parts]
-        return np.sort(np.concatenate([np.empty(0, np.uint64), *about]))
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Batch:
             yield from met
             if other_side(side) in how.first_met:
                 yield from self.partners(other_side(side), [time for _, time in met])
-            if side in self.decided:
+            if side in self.decided and side not in how.first_met:
                 since, until = self.decided[side]
                 due = [t for t in self.old[side] if since <= t < until]
                 yield from ((side, t) for t in due)
@@ -99,4 +99,10 @@ def test_what_is_further_away_is_not() -> None:
     assert [t for t in range(20) if reach.has(segment("right", t))] == [8, 9, 10, 11]
     assert reach.has(segment("right", 0, 20))
     assert not any(reach.has(segment("left", t)) for t in range(20))
-    assert reach.has(segment("left-keyless", 0)), "those are told by their own times"
+
+
+def test_rows_without_a_key_are_in_reach_when_they_are_decided_about() -> None:
+    none: dict[Side, list[int]] = {"left": [], "right": []}
+    spec = replace(joined("a", "b", "a_k", "a_t"), how=JOIN_TYPES["left"])
+    reach = Batch(spec, none, none, 0, {"left": (5, 7)}).reach()
+    assert [t for t in range(10) if reach.has(segment("left-keyless", t))] == [5, 6, 7]

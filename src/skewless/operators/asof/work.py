@@ -20,8 +20,8 @@ from skewless.arrays.types import SIDES, Flags
 from skewless.engine.instance import Instance
 from skewless.operators.asof.partners import NONE, Partners
 from skewless.operators.asof.spec import AsofSpec
+from skewless.operators.two_way.alone import RowsAlone
 from skewless.operators.two_way.work import InstanceJoin, JoinPlan, JoinWork
-from skewless.placement.units import WorkUnit
 
 ROWS_PER_CHUNK = 1 << 16
 
@@ -49,18 +49,18 @@ class InstanceAsof(InstanceJoin):
             self._note_stored(side)
         alone = self._rows_alone()
         others = alone.others("right")
-        yield from self._decided(others, [u for u in self._units if not u.isolated])
+        own = [u for u in self._units if u.isolated]
+        plain = [u for u in self._units if not u.isolated]
+        yield from self._decided(replace(alone, units=plain), others)
         self._set_apart(True)
-        yield from self._decided(others, [u for u in self._units if u.isolated])
+        yield from self._decided(replace(alone, units=own), others)
         self._set_apart(False)
         if "left" in self._asof.how.unmatched:
             yield from self._emit_alone("left", alone.due_keyless("left"))
 
-    def _decided(
-        self, others: Sequence[Run], units: Sequence[WorkUnit]
-    ) -> Iterator[pa.RecordBatch]:
+    def _decided(self, alone: RowsAlone, others: Sequence[Run]) -> Iterator[pa.RecordBatch]:
         """The results of all left rows of some units whose time has come."""
-        for due in replace(self._rows_alone(), units=units).due("left"):
+        for due in alone.due("left"):
             for epoch, spec in self._asof.of_epochs():
                 mine, partners = due.keep(epoch.holds_at(due.times)), Partners(spec, others)
                 for at in range(0, len(mine), ROWS_PER_CHUNK):

@@ -34,12 +34,14 @@ class _Probed:
 
 @dataclass
 class _Stored:
-    """Some stored rows of a side, and the hash ranges this instance has to do with."""
+    """Some stored rows of a side, and the hash ranges this instance has to do with. Each stands for
+    as many as its weight."""
 
     side: Side
     hashes: UInts
     row_bytes: float
     units: Sequence[WorkUnit]
+    weight: float
 
 
 @dataclass
@@ -73,10 +75,15 @@ class Meter:
         self._probed.append(_Probed(side, hashes, sums[0], sums[1], describe, is_new))
 
     def stored(
-        self, side: Side, hashes: UInts, row_bytes: float, units: Sequence[WorkUnit]
+        self,
+        side: Side,
+        hashes: UInts,
+        row_bytes: float,
+        units: Sequence[WorkUnit],
+        weight: float = 1.0,
     ) -> None:
         """Stored rows that were there to be found, of which those in `units` count."""
-        self._stored.append(_Stored(side, hashes, row_bytes, units))
+        self._stored.append(_Stored(side, hashes, row_bytes, units, weight))
 
     def report(self) -> dict[str, Any]:
         """Figures of the slots and keys that this instance had to do with. Those of keys that have
@@ -146,8 +153,9 @@ class Meter:
             mine = _within(low, high, stored.units)
             begin = np.searchsorted(stored.hashes, low[mine], "left")
             end = np.searchsorted(stored.hashes, high[mine], "right")
-            figures[f"stored_{stored.side}"][mine] += end - begin
-            figures[f"bytes_{stored.side}"][mine] += (end - begin) * stored.row_bytes
+            rows = (end - begin) * stored.weight
+            figures[f"stored_{stored.side}"][mine] += rows
+            figures[f"bytes_{stored.side}"][mine] += rows * stored.row_bytes
         return figures
 
     def _describe(self, key: np.uint64) -> str:

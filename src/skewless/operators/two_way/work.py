@@ -21,7 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays import keys
-from skewless.arrays.columns import Columns, gathered, pieces_of
+from skewless.arrays.columns import gathered, pieces_of
 from skewless.arrays.counting import count_rows
 from skewless.arrays.pairs import Pairs, PairsAt, candidates
 from skewless.arrays.runs import (
@@ -45,7 +45,7 @@ from skewless.operators.two_way.probing import probing, ranges_read
 from skewless.operators.two_way.ranges import partner_ranges
 from skewless.operators.two_way.reach import Reach
 from skewless.placement.units import WHOLE, Cut, RoutingTable, WorkUnit
-from skewless.state.parts import EVERYWHERE, is_far
+from skewless.state.parts import is_far
 from skewless.state.segment_set import SegmentSet
 from skewless.state.segments import SegmentInfo, read_arrays
 
@@ -121,10 +121,12 @@ class InstanceJoin:
         self._meter = Meter(plan.routing.slots, plan.keys_watched, self._units)
         self._schema = spec.output_schema()
         self._compare = Comparison(spec)
+        self._reach = Reach.of(spec, {side: self._new_of(side) for side in SIDES}, plan.decided_us)
         ranges = [(unit.hash_min, unit.hash_max) for unit in self._units]
-        self._old = {side: plan.old.touching(side, ranges) for side in SIDES}
-        new = {side: self._new_of(side) for side in SIDES}
-        self._reach = Reach.of(spec, new, plan.decided_us)
+        mine = {side: plan.old.touching(side, ranges) for side in SIDES}
+        self._old = {side: list(self._looked_at(mine[side])) for side in SIDES}
+        # Where rows are left unread, it is as if those that are not were all.
+        self._weights = {side: _rows(mine[side]) / max(_rows(self._old[side]), 1) for side in SIDES}
 
     def load(self) -> InstanceLoad:
         tally = self._tally
@@ -156,9 +158,14 @@ class InstanceJoin:
     def _needed(self) -> Iterable[SegmentInfo]:
         """The stored segments that this instance looks into. Where rows are looked up, their
         partners may have any hash."""
-        every = [segment for side in SIDES for segment in self._old[side]]
-        some: Iterable[SegmentInfo] = self._plan.old if self._spec.looked_up else every
-        return filter(self._reach.has, some) if is_far(self._instance.folder) else some
+        if self._spec.looked_up:
+            return self._looked_at(self._plan.old)
+        return [segment for side in SIDES for segment in self._old[side]]
+
+    def _looked_at(self, stored: Iterable[SegmentInfo]) -> Iterable[SegmentInfo]:
+        """The segments that are read. Those out of reach are so only to count what they have, where
+        that costs nothing."""
+        return filter(self._reach.has, stored) if is_far(self._instance.folder) else stored
 
     def _new_of(self, side: Side) -> list[SegmentInfo]:
         """Where new rows of a side lie, as they probe."""
@@ -172,6 +179,8 @@ class InstanceJoin:
                 self._note_rows(side)
         if how.pairs:
             yield from self._matches()
+        if not how.looked_up:
+            return
         alone = self._rows_alone()
         for side in how.first_met:
             yield from self._emit_alone(side, alone.first_met(side))
@@ -304,20 +313,20 @@ class InstanceJoin:
 
     def _stored(self, prober: Side, units: list[WorkUnit], cut: Cut) -> list[Run]:
         """The runs that rows of a side may find partners in."""
-        reach = min(u.hash_min for u in units), max(u.hash_max for u in units)
+        ends = min(u.hash_min for u in units), max(u.hash_max for u in units)
         other = other_side(prober)
 
         def part(run: Run) -> Run:
             whole = cut.parts == 1 or cut.of == "probers"
-            return run if whole else part_of(clip(run, *reach), cut)
+            return run if whole else part_of(clip(run, *ends), cut)
 
         runs = []
         for segment in self._old[other]:
             # Compacted segments hold a part of all hashes: most have none of a few keys apart.
             if not any(segment.touches(u.hash_min, u.hash_max) for u in units):
                 continue
-            run = part(self._counted(segment))
-            self._meter.stored(other, run.hashes, segment.bytes / segment.rows, units)
+            run = part(self._stored_run(segment))
+            self._note_stored_rows(segment, run.hashes, units)
             if self._reach.has(segment):
                 runs.append(run)
         if prober == "right":
@@ -326,14 +335,6 @@ class InstanceJoin:
             mine = [take_units(self._stored_run(segment), units) for segment in new]
             runs += [part(run) for run in merged(mine, [segment.bytes for segment in new])]
         return runs
-
-    def _counted(self, segment: SegmentInfo) -> Run:
-        """The rows of a segment. Of such as are out of reach only counts how many lie where: where
-        fetching costs, that is estimated."""
-        if self._reach.has(segment) or not is_far(self._instance.folder):
-            return self._stored_run(segment)
-        hashes = segment.hashes_about(self._instance.reads.get(segment.side, EVERYWHERE))
-        return Run(hashes, np.zeros(len(hashes), np.int64), Columns([]), segment.floor_us)
 
     def _probers(self, side: Side, units: list[WorkUnit]) -> list[Run]:
         """The new rows of a side as they probe in these units."""
@@ -384,8 +385,17 @@ class InstanceJoin:
         found = [u for u in self._units if u.cut(other) is not None]
         for segment in self._old[side]:
             if any(segment.touches(u.hash_min, u.hash_max) for u in found):
-                hashes = self._counted(segment).hashes
-                self._meter.stored(side, hashes, segment.bytes / segment.rows, found)
+                self._note_stored_rows(segment, self._instance.rows(segment).hashes, found)
+
+    def _note_stored_rows(self, segment: SegmentInfo, hashes: UInts, units: list[WorkUnit]) -> None:
+        """Take note of some stored rows of a segment."""
+        side: Side = "left" if segment.side == "left" else "right"
+        row_bytes = segment.bytes / segment.rows
+        self._meter.stored(side, hashes, row_bytes, units, self._weights[side])
+
+
+def _rows(segments: Iterable[SegmentInfo]) -> int:
+    return sum(segment.rows for segment in segments)
 
 
 def _cut(unit: WorkUnit, prober: Side) -> Cut:
