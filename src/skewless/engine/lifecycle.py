@@ -59,6 +59,7 @@ from skewless.state.publish import (
 from skewless.state.recovery import last_whole_batch, sparks_folder
 from skewless.state.rollback import refuse_if_unfinished
 from skewless.state.segments import SCRATCH, SEGMENTS
+from skewless.state.sparks_log import SparksLog
 
 log = logging.getLogger("skewless")
 
@@ -97,6 +98,7 @@ class Query:
         self._kept: dict[int, Commit] = {}
         self._start = Start()
         self._janitor = Janitor(self.folder)
+        self._sparks_log = SparksLog(self.folder)
         self.last: Commit | None = None
         self._notes: Mapping[str, tuple[str, ...]] = {}  # what has changed, until it is reported
         self._is_recorded = True
@@ -128,6 +130,7 @@ class Query:
             self._commits.newest_epoch(), lambda: last_whole_batch(self.folder, self._commits)
         )
         ids = self._commits.batch_ids()
+        self._sparks_log.mend(ids[-1] if ids else -1)
         self._kept = dict(zip(ids, each(self.folder, self._commits.read, ids), strict=True))
         read_manifests(self.folder, self._kept.values())
         taken = take_over(self.folder, self.pipeline, self._kept[ids[-1]] if ids else None)
@@ -209,6 +212,8 @@ class Query:
                 f"of batch {self.last.batch_id}. Restore the whole checkpoint folder from one "
                 "point in time, or start with a new checkpointLocation."
             )
+        if batch_id == self.last.batch_id:
+            self._sparks_log.refuse_another(batch_id, self.last.plan)
         return batch_id <= self.last.batch_id
 
     def note_moment(self, batch_id: int) -> None:
@@ -337,7 +342,8 @@ class Query:
             staged, to_deliver = (), shared_out(staged, self._deliverer)
         letters = [letter.move(batch_id) for letter in _letters_of(batches.values())]
         staged += made_durable(self.folder, letters)
-        commit = Commit(batch_id, states, staged, self._fingerprint, self.epoch, to_deliver)
+        plan = self._sparks_log.keep(batch_id)
+        commit = Commit(batch_id, states, staged, self._fingerprint, self.epoch, to_deliver, plan)
         notes = {name: (*self._notes.get(name, ()), *self.sizes[name].notes()) for name in batches}
         now_us = self.clock.now_us()
         report = batch_report(self.pipeline, batches, outcomes, notes, phases_ms or {}, now_us)

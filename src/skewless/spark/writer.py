@@ -33,6 +33,7 @@ from skewless.spark.sinks import (
 from skewless.spark.stores import CHECKPOINT, OPTION, Stores, as_spark_names, is_store_option
 from skewless.spark.tables.choosing import Asked, CatalogSink, for_source
 from skewless.state.epochs import Ownership
+from skewless.state.files import STATE_FOLDER
 from skewless.state.output import CHOICES, EXISTING, Output
 from skewless.state.owner import CheckpointLock
 from skewless.state.publish import FILE_FORMATS
@@ -192,7 +193,9 @@ class ResultWriter:
                 lock.keep_alive(ownership.epoch)
             driver.readings = plan.readings(driver.query)
             writer = plan.arrivals(driver.query).writeStream.foreachBatch(driver)
-            writer = writer.option(CHECKPOINT, checkpoint)
+            # As we name it: Spark looks for a relative folder where the session was begun.
+            place = checkpoint if remote else spark_root.removesuffix(f"/{STATE_FOLDER}")
+            writer = writer.option(CHECKPOINT, place)
             if self._query_name is not None:
                 writer = writer.queryName(self._query_name)
             if self._trigger:

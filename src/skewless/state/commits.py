@@ -132,7 +132,8 @@ class Commit:
     `publish` lists the output files that belong to this commit; moving them is repeated until all
     are in place. `deliver` are results for a system other than a folder, which is repeated in the
     same way. `query` is what the query does that wrote it; commits of older versions have none,
-    and then it is what the folder was claimed for. `epoch` is of the driver that wrote it.
+    and then it is what the folder was claimed for. `epoch` is of the driver that wrote it. `plan`
+    is the checksum of what Spark has noted that the batch consists of, where that is known.
     """
 
     batch_id: int
@@ -141,6 +142,7 @@ class Commit:
     query: Mapping[str, str] = field(default_factory=dict)
     epoch: int = 0
     deliver: Delivery | None = None
+    plan: int | None = None
 
     @property
     def files(self) -> set[str]:
@@ -180,6 +182,7 @@ class Commit:
             data.get("query", {}),
             data.get("epoch", 0),
             Delivery.from_json(data["deliver"]) if "deliver" in data else None,
+            data.get("plan"),
         )
 
 
