@@ -296,6 +296,21 @@ def test_inspect_as_json(checkpoint: Path) -> None:
     assert [BatchReport.from_json(b) for b in told["batches"]] == [report(i) for i in range(5)]
 
 
+def test_inspect_goes_on_without_a_torn_commit(
+    checkpoint: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = Folder(str(checkpoint / "skewless"))
+    last = sk.history(str(checkpoint))[-1].batch_id
+    state = OperatorState(0, {"left": 0, "right": 0})
+    CommitLog(folder).write(Commit(last + 1, {"join": state}))
+    torn = folder.path(f"commits/{last + 1:012d}.json")
+    os.truncate(torn, 40)
+    told = invoke("inspect", str(checkpoint), "--json")
+    assert told.exit_code == 0
+    assert json.loads(told.stdout)["batches"][-1]["batch_id"] == last
+    assert torn in caplog.text and f"skewless rollback {checkpoint} --to {last}" in caplog.text
+
+
 def test_inspect_before_the_first_batch(tmp_path: Path) -> None:
     folder = Folder(str(tmp_path / "skewless"))
     folder.make()

@@ -9,9 +9,10 @@ from typing import Any
 from skewless.engine.report import SUMMARY, BatchReport
 from skewless.errors import StateError
 from skewless.sql_types import sql_type, sql_value
-from skewless.state.commits import QUERY_FILE, CommitLog, read_checked
+from skewless.state.commits import QUERY_FILE, read_checked
 from skewless.state.files import STATE_FOLDER, Folder, qualify
 from skewless.state.history import read_reports
+from skewless.state.recovery import newest_whole
 from skewless.state.stores.settings import Settings
 
 # What a report says besides its fields, for who asks by SQL.
@@ -41,7 +42,7 @@ def history(checkpoint: str | Folder, settings: Mapping[str, str] | None = None)
     ...     print(report.batch_id, report.matches, report.busiest_over_mean)
     """
     folder = state_folder(checkpoint, settings)
-    last = CommitLog(folder).latest()
+    last = newest_whole(folder)
     if last is None:
         return History()
     return History(BatchReport.from_json(r) for r in read_reports(folder, last.batch_id))

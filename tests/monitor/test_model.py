@@ -437,6 +437,16 @@ def test_a_look_that_fails_loses_nothing(written: Written, monkeypatch: pytest.M
     assert told_by(model, "rows") == pytest.approx(rows, rel=1e-4)
 
 
+def test_a_torn_commit_does_not_hide_where_keys_are(written: Written) -> None:
+    written.commit(20, {"join": STORY.placement(20)})
+    name = next(n for n in written.folder.list("commits") if n.startswith(f"{20:012d}"))
+    written.folder.write(f"commits/{name}", b"{")
+    model = followed(written.root)
+    assert model.status is Status.HERE
+    division = model.division("")
+    assert division is not None and division.placement == STORY.placement(19)
+
+
 def test_reports_that_are_torn_or_gone_are_left_out(written: Written) -> None:
     written.folder.write(f"history/{7:012d}.json", b'{"batch')
     written.folder.delete(f"history/{9:012d}.json")

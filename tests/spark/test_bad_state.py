@@ -139,6 +139,10 @@ def test_damaged_commit_that_spark_repeats(
         run(joined, tmp_path)
     for output in shown:
         output.unlink()
+    checkpoint = str(tmp_path / "checkpoint")
+    assert [report.batch_id for report in sk.history(checkpoint)] == [0, 1]
+    (operator,) = sk.explain(joined, checkpoint=checkpoint).operators
+    assert operator.state_rows == sk.history(checkpoint)[-1].state_rows
     assert_same(read_parquet(run(joined, tmp_path)), keyed_oracle(left, right))
 
 

@@ -22,6 +22,7 @@ from skewless.state.epochs import claimed, limit_of, who_claimed
 from skewless.state.files import STATE_FOLDER, Folder, qualify
 from skewless.state.history import HISTORY
 from skewless.state.parallel import REQUESTS, each
+from skewless.state.recovery import newest_whole
 from skewless.state.stores.settings import Settings
 
 BUDGET_S = 0.25  # for reading reports, per look
@@ -158,10 +159,10 @@ class CheckpointReader:
         self._waiting = []
 
     def divisions(self) -> dict[str, Division]:
-        """How the work of each operator is divided, by the last commit; none where an operator has
-        no slots, or the commit cannot be read just now."""
+        """How the work of each operator is divided, by the last commit that is whole; none where an
+        operator has no slots, or the commit cannot be read just now."""
         try:
-            commit = CommitLog(self._folder).latest()
+            commit = newest_whole(self._folder)
         except (SkewlessError, OSError):
             return {}
         states = {} if commit is None else commit.operators

@@ -33,8 +33,20 @@ CLOCK_FILE = "clock.json"  # the moment of the last batch
 _NAMED = re.compile(r"(\d+)(?:-e(\d+))?\.json")
 
 
+LAST_RESORT = "restore the checkpoint folder from a backup, or start with a new checkpointLocation."
+RESTORE = LAST_RESORT.replace("r", "R", 1)
+
+
 class TornError(StateDamagedError):
-    """A file that was not written to its end, or altered since."""
+    """A file that was not written to its end, or altered since: `what` was found, and what to do if
+    nobody knows better."""
+
+    def __init__(self, what: str, advice: str) -> None:
+        self.what, self.advice = what, advice
+        super().__init__(f"{what} {advice}")
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.what, self.advice)
 
 
 class Move(NamedTuple):
@@ -204,16 +216,17 @@ def _listed(forms: Collection[int]) -> str:
     return f"formats {', '.join(first)} and {last}" if first else f"format {last}"
 
 
-def read_checked(folder: Folder, name: str, forms: Collection[int] = (FORMAT,)) -> dict[str, Any]:
-    """Read what `write_checked` wrote; refuse what is damaged or of an unknown format."""
+def read_checked(
+    folder: Folder, name: str, forms: Collection[int] = (FORMAT,), advice: str = RESTORE
+) -> dict[str, Any]:
+    """Read what `write_checked` wrote; refuse what is damaged or of an unknown format. `advice` is
+    what to do about a file that is torn."""
     try:
         outer = json.loads(folder.read(name))
         found, crc32, content = outer["format"], outer["crc32"], outer["content"]
     except (ValueError, KeyError, TypeError) as error:
-        raise TornError(
-            f"{folder.path(name)} cannot be read as a state file ({error}). Restore the checkpoint "
-            "folder from a backup, or start with a new checkpointLocation."
-        ) from error
+        what = f"{folder.path(name)} cannot be read as a state file ({error})."
+        raise TornError(what, advice) from error
     if found not in forms:
         what_to_do = (
             "Start with a new checkpointLocation, or use the version that wrote it."
@@ -226,11 +239,24 @@ def read_checked(folder: Folder, name: str, forms: Collection[int] = (FORMAT,)) 
         )
     body = json.dumps(content, sort_keys=True, separators=(",", ":"))
     if zlib.crc32(body.encode()) != crc32:
-        raise TornError(
-            f"{folder.path(name)} was altered: its checksum does not fit. Restore the checkpoint "
-            "folder from a backup, or start with a new checkpointLocation."
-        )
+        what = f"{folder.path(name)} was altered: its checksum does not fit."
+        raise TornError(what, advice)
     return dict(content)
+
+
+def checkpoint_of(state: Folder) -> str:
+    """The checkpoint folder around a state folder."""
+    return state.root.rstrip("/").rpartition("/")[0]
+
+
+def _advice(state: Folder) -> str:
+    """What to do about a torn commit. A checkpoint is worth more than its last batch."""
+    return (
+        "If it is the newest commit, the next start goes on from the batch before, as long as "
+        "Spark repeats this one; else "
+        f"`skewless rollback {checkpoint_of(state)} --to BATCH` goes back to an earlier one. If "
+        f"there is none, {LAST_RESORT}"
+    )
 
 
 class CommitLog:
@@ -261,7 +287,8 @@ class CommitLog:
 
     def read(self, batch_id: int) -> Commit:
         name = self._name_of(batch_id)
-        content = read_checked(self._folder, name, (FORMAT, DELIVERING, CUT))
+        forms = (FORMAT, DELIVERING, CUT)
+        content = read_checked(self._folder, name, forms, _advice(self._folder))
         commit = Commit.from_json(self._folder, content)
         names = set().union(*(state.names for state in commit.operators.values()))
         names = names.union(move.staged for move in commit.publish)
@@ -271,8 +298,7 @@ class CommitLog:
         if outside:
             raise StateDamagedError(
                 f"{self._folder.path(name)} names files outside of the state folder: "
-                f"{sorted(outside)}. Restore the checkpoint folder from a backup, or start with a "
-                "new checkpointLocation."
+                f"{sorted(outside)}. {RESTORE}"
             )
         return commit
 

@@ -10,7 +10,14 @@ from __future__ import annotations
 import logging
 
 from skewless.errors import StateDamagedError
-from skewless.state.commits import CommitLog, TornError
+from skewless.state.commits import (
+    COMMITS,
+    LAST_RESORT,
+    Commit,
+    CommitLog,
+    TornError,
+    checkpoint_of,
+)
 from skewless.state.files import Folder
 from skewless.state.output import files_of_batch
 
@@ -19,7 +26,7 @@ log = logging.getLogger("skewless")
 
 def sparks_folder(state: Folder) -> Folder:
     """The checkpoint folder around a state folder: Spark's own logs are in there."""
-    return state.other(state.root.rstrip("/").rpartition("/")[0])
+    return state.other(checkpoint_of(state))
 
 
 def last_whole_batch(state: Folder, commits: CommitLog) -> int:
@@ -34,12 +41,50 @@ def last_whole_batch(state: Folder, commits: CommitLog) -> int:
         why_not = _why_not_repeat(state, last, batch_ids)
         if why_not:
             raise StateDamagedError(
-                f"{error} {why_not}: `skewless rollback {sparks_folder(state).root} --to BATCH` "
-                f"goes back to an earlier one (kept are {batch_ids[:-1]})."
+                f"{error.what} {why_not}: {_way_back(state, batch_ids[:-1])}{LAST_RESORT}"
             ) from error
-        log.warning("batch %d is repeated, as its commit is not whole: %s", last, error)
+        log.warning("batch %d is repeated, as its commit is not whole: %s", last, error.what)
         return last - 1
     return last
+
+
+def _way_back(state: Folder, kept: list[int]) -> str:
+    """What to try before a checkpoint is given up."""
+    if not kept:
+        return "there is no earlier one to go back to, so "
+    return (
+        f"`skewless rollback {checkpoint_of(state)} --to BATCH` goes back to an earlier one (kept "
+        f"are {kept}); if that cannot be, "
+    )
+
+
+def newest_whole(state: Folder) -> Commit | None:
+    """The newest commit that can be read, for those who only look on; None before the first. Newer
+    ones that are torn are told of, and left to the next start."""
+    commits = CommitLog(state)
+    torn: list[TornError] = []
+    for batch_id in reversed(commits.batch_ids()):
+        try:
+            found = commits.read(batch_id)
+        except TornError as error:
+            torn.append(error)
+            continue
+        if torn:
+            log.warning(
+                "%s What is told ends with batch %d. The next start goes on from there if Spark "
+                "repeats what came after it; else `skewless rollback %s --to %d` goes back to it.",
+                " ".join(error.what for error in torn),
+                batch_id,
+                checkpoint_of(state),
+                batch_id,
+            )
+        return found
+    if torn:
+        raise StateDamagedError(
+            f"no commit in {state.path(COMMITS)} is whole: {torn[0].what} A start repeats the "
+            f"first batch if Spark does, and nothing of it is shown; else {LAST_RESORT}"
+        ) from torn[0]
+    return None
 
 
 def _why_not_repeat(state: Folder, last: int, batch_ids: list[int]) -> str:
