@@ -90,6 +90,34 @@ def test_results_of_other_operators_have_none(plain: DataFrame) -> None:
             sk.deduplicate(below, "k", **WITHIN, **TIME, **{argument: "1 ms"})
 
 
+@pytest.mark.parametrize("operator", OPERATORS.values(), ids=list(OPERATORS))
+def test_static_inputs_have_none(
+    spark: SparkSession, plain: DataFrame, operator: Callable[..., Any]
+) -> None:
+    static = spark.createDataFrame([], plain.schema)
+    assert not operator(static).isStreaming
+    for argument, why in (
+        ("idle_after", "all its rows are there at once"),
+        ("max_ahead", "its rows come at no time to compare with. Filter it beforehand"),
+    ):
+        told = f"`{argument}` must be left out for `.*`, a static DataFrame: {why}.*'1 day'"
+        with pytest.raises(ArgumentError, match=told):
+            operator(static, **{argument: "1 day"})
+
+
+def test_only_inputs_that_are_given_one_are_refused(spark: SparkSession, plain: DataFrame) -> None:
+    static = spark.createDataFrame([], plain.schema)
+    for argument in ("idle_after", "max_ahead"):
+        OPERATORS["join"](static, **{argument: (None, None)})
+        with pytest.raises(ArgumentError, match="left out for `right`, a static DataFrame"):
+            OPERATORS["join"](static, **{argument: (None, "1 day")})
+        with pytest.raises(ArgumentError, match="left out for `t`, a static DataFrame"):
+            OPERATORS["join3"](static, **{argument: [None, None, "1 day"]})
+        below = OPERATORS["deduplicate"](static)
+        with pytest.raises(ArgumentError, match="left out for `right`, a static DataFrame"):
+            sk.join(below, static, "k", **WITHIN, **TIME, **{argument: "1 day"})
+
+
 def test_they_need_an_event_time(plain: DataFrame) -> None:
     for argument in ("idle_after", "max_ahead"):
         given: dict[str, Any] = {argument: "1 minute"}
