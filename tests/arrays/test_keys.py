@@ -15,6 +15,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from skewless.arrays import keys
+from skewless.arrays.telling import hidden
 from skewless.arrays.types import BandColumn, KeyColumn, SideSpec
 from tests.oracle import same
 from tests.strategies import EQUALITIES, Condition, examples
@@ -101,6 +102,29 @@ def test_years_that_python_does_not_have_are_told(kind: pa.DataType) -> None:
     assert keys.describe([column], near, 1) == f"near {written}"
     inside = pa.StructArray.from_arrays([column], ["a"])
     assert written in keys.describe([inside], side_of([inside.type], [inside.type]), 1)
+
+
+@pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.list_(pa.string())], ids=str)
+def test_long_keys_are_told_in_short(kind: pa.DataType) -> None:
+    texts = ["x" * 100_000 + end for end in "ab"]
+    column = pa.array([[t] for t in texts] if pa.types.is_list(kind) else texts, kind)
+    side = side_of([kind], [kind])
+    told = [keys.describe([column], side, row) for row in (0, 1)]
+    assert all(len(text) <= 250 and "xxx… (100" in text for text in told)
+    assert told[0] != told[1], "they differ at their ends"
+    short = pa.array(["y" * 250])
+    assert keys.describe([short], side_of([short.type], [short.type]), 0) == short[0].as_py()
+
+
+def test_long_keys_are_hidden_as_a_whole() -> None:
+    column = pa.array(["x" * 1000 + end for end in "ab"])
+    side, salt = side_of([column.type], [column.type]), b"salt"
+    before = keys.HIDDEN_BY.set(salt)
+    try:
+        told = [keys.describe([column], side, row) for row in (0, 1)]
+    finally:
+        keys.HIDDEN_BY.reset(before)
+    assert told == [hidden(text, salt) for text in column.to_pylist()]
 
 
 @pytest.mark.parametrize("kind", [pa.float32(), pa.float64()])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import skewless as sk
+from skewless.arrays.telling import bounded
 from skewless.engine.report import BatchReport
 from skewless.monitor.lookup import look_up
 from skewless.monitor.model import QueryModel
@@ -129,6 +130,18 @@ def test_a_key_that_only_the_placement_names(tmp_path: Path) -> None:
     model.whole.watched.clear()
     told = look_up(model, "", story.hot)
     assert (told["known"], told["instances"]) == (True, list(story.sharing))
+
+
+@pytest.mark.parametrize("as_told", [False, True])
+def test_a_long_key_is_found_by_what_it_is_and_by_what_reports_say(
+    tmp_path: Path, *, as_told: bool
+) -> None:
+    long = ", ".join(["of several columns"] * 1000)
+    story = Story(hot=bounded(long), hot_from=4, split_after=8)
+    checkpoint(tmp_path, story, 20)
+    told = look_up(followed(tmp_path), "", bounded(long) if as_told else long)
+    assert (told["key"], told["known"], told["since"]) == (bounded(long), True, 8)
+    assert told["instances"] == list(story.sharing)
 
 
 def test_a_key_of_one_operator(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ and probes three.
 
 from __future__ import annotations
 
-import hashlib
 from contextvars import ContextVar
 from decimal import ROUND_FLOOR, Decimal, localcontext
 
@@ -18,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from skewless.arrays.hashing import mix_words
+from skewless.arrays.telling import bounded, hidden
 from skewless.arrays.types import BandColumn, Ints, KeyColumn, SideSpec, UInts, frozen
 from skewless.arrays.values import (
     converted,
@@ -118,21 +118,13 @@ def within_band(left: pa.Array, right: pa.Array, band: BandColumn) -> npt.NDArra
 
 
 def describe(columns: list[pa.Array], side: SideSpec, row: int) -> str:
-    """The key of a row as people would write it; where keys are hidden, a hash of that."""
+    """The key of a row as people would write it, if it is not too long; where keys are hidden, a
+    hash of all of that."""
     # In the type both sides share, so that one key is written one way.
     parts = [_written(converted(columns[k.index].slice(row, 1), k.type)[0]) for k in side.keys]
     parts += [f"near {_written(columns[b.index][row])}" for b in side.bands]
-    salt = HIDDEN_BY.get()
-    return ", ".join(parts) if salt is None else hidden(", ".join(parts), salt)
-
-
-def hidden(text: str, salt: bytes) -> str:
-    """What is said instead of a key.
-
-    >>> hidden("42", b"salt"), hidden("42", b"another")
-    ('#b0afe6297249', '#38b0afd1ab8f')
-    """
-    return f"#{hashlib.blake2b(text.encode(), digest_size=6, key=salt).hexdigest()}"
+    text, salt = ", ".join(parts), HIDDEN_BY.get()
+    return bounded(text) if salt is None else hidden(text, salt)
 
 
 def _written(value: pa.Scalar) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from skewless.arrays.telling import bounded
 from skewless.arrays.types import KeyColumn, SideSpec
 from skewless.monitor.model import QueryModel, Scope
 from skewless.monitor.reading import Division
@@ -26,10 +27,11 @@ _ONE_KEY = re.compile(r"(?P<name>.+) as (?P<type>\w+)(?: or null)?")
 def look_up(model: QueryModel, operator: str, value: str) -> Json:
     """Everything that is known of a key, by its value as people write it."""
     scope, division = model.scope(operator), model.division(operator)
-    told_hash = _told_hash(scope, division, value)
+    name = bounded(value)  # as reports have it
+    told_hash = _told_hash(scope, division, name)
     hashed = _hash(_facts_of(model.facts, operator), value) if told_hash is None else told_hash
-    told: Json = {"key": value, "known": told_hash is not None, "hash": None, "slot": None}
-    told |= _shares(scope, value)
+    told: Json = {"key": name, "known": told_hash is not None, "hash": None, "slot": None}
+    told |= _shares(scope, name)
     if hashed is None:
         return told | {"why": "Only keys that were among the heaviest are known by this value."}
     told["hash"] = f"{hashed:0{HEX}x}"
@@ -39,7 +41,7 @@ def look_up(model: QueryModel, operator: str, value: str) -> Json:
     own = division.placement.isolated_key(hashed)
     here = own.instances if own else (int(division.placement.instance_of[slot]),)
     told |= {"instances": list(here), "apart": own is not None, "split": len(here) > 1}
-    return told | _history(scope, value, slot, division, is_apart=own is not None)
+    return told | _history(scope, name, slot, division, is_apart=own is not None)
 
 
 def _told_hash(scope: Scope, division: Division | None, value: str) -> int | None:

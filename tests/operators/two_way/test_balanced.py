@@ -211,6 +211,48 @@ def test_a_pinned_key_is_where_it_was_put(tmp_path: Path) -> None:
     assert not any(d.subject == "key 7" for r in reports for d in r.decisions if d.accepted)
 
 
+LONG = "x" * 20_000
+
+
+def two_hot(rng: np.random.Generator, rows: int) -> Any:
+    return np.where(rng.random(rows) < 0.8, rng.choice([7, 8], rows), rng.integers(0, 1000, rows))
+
+
+def with_long_keys(batch: Batch) -> Batch:
+    """The same rows, whose keys are texts that differ in their last characters alone."""
+    texts = pa.array([f"{LONG}{i}" for i in range(1000)])
+
+    def rekeyed(rows: pa.RecordBatch) -> pa.RecordBatch:
+        return rows.set_column(0, "k0", texts.take(rows["k0"]))
+
+    left, right = ([[*map(rekeyed, task)] for task in side] for side in (batch.left, batch.right))
+    return Batch(tuple(left), tuple(right))
+
+
+def test_long_keys_are_placed_as_others_are_and_told_in_short(tmp_path: Path) -> None:
+    plain, kind = spec_of(), pa.string()
+    schema = pa.schema([("k0", kind), plain.left.schema.field("at")])
+    side = SideSpec(schema, (KeyColumn(0, kind),), (), 1, 0)
+    spec = JoinSpec(side, side, plain.lower_us, plain.upper_us, plain.output)
+    strategy = Auto(tolerance=0.05, floor_ms=0, noise=0, pin={f"{LONG}7": 2}, **EAGER)
+    driver = Driver(tmp_path / "long", spec, Setup(strategy, 4, 64))
+    short = Driver(tmp_path / "short", plain, Setup(Auto(), 4, 64))
+    for number in range(4):
+        drawn = batch_of(number, two_hot, 100)
+        told = driver.run(number, with_long_keys(drawn)).report
+        same = short.run(number, drawn).report
+        assert told.matches == same.matches
+        found = [sorted(key.share for key in report.heavy_keys) for report in (told, same)]
+        assert found[0] == found[1], "none is taken for another"
+        driver.reopen()
+    pinned = keys.hash_of_value(f"{LONG}7", side)
+    assert driver.coordinator.placing.placement.isolated_key(pinned).instances == (2,)
+    for place in ("history", "commits"):
+        texts = [file.read_text() for file in (tmp_path / "long" / place).iterdir()]
+        assert any("xxx" in text for text in texts), place
+        assert not any(LONG[:300] in text for text in texts), place
+
+
 def test_a_pin_beyond_the_instances_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="instances from 0 to 3"):
         Driver(tmp_path, spec_of(), Setup(Auto(pin={7: 4}), 4, 64))

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from skewless.arrays.keys import hash_of_value
+from skewless.arrays.telling import bounded
 from skewless.arrays.types import FAR_US, SIDES, Floats, Side
 from skewless.engine.changes import Adopted, Facts
 from skewless.engine.operator import (
@@ -161,7 +162,7 @@ class JoinCoordinator(Coordinator):
                 accepted = f"{{key: instance}}, instances from 0 to {instances - 1}"
                 raise ArgumentError("pin", {value: instance}, accepted)
             key, here = hash_of_value(value, self._spec.left), (instance,)
-            written = ", ".join(map(str, value if isinstance(value, tuple) else (value,)))
+            written = bounded(", ".join(map(str, value if isinstance(value, tuple) else (value,))))
             pinned[key] = IsolatedKey(key, written, slot_of(key, self._slots), here, here)
         return pinned
 
