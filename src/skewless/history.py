@@ -13,6 +13,7 @@ from skewless.state.commits import QUERY_FILE, read_checked
 from skewless.state.files import STATE_FOLDER, Folder, qualify
 from skewless.state.history import read_reports
 from skewless.state.recovery import newest_whole
+from skewless.state.stores.locations import check_location
 from skewless.state.stores.settings import Settings
 
 # What a report says besides its fields, for who asks by SQL.
@@ -53,6 +54,7 @@ def state_folder(checkpoint: str | Folder, settings: Mapping[str, str] | None = 
     if isinstance(checkpoint, Folder):
         folder = checkpoint
     else:
+        check_location("checkpoint", str(checkpoint))
         root = f"{qualify(str(checkpoint))}/{STATE_FOLDER}"
         folder = Folder(root, settings=Settings.of(settings or {}))
     if folder.size("query.json") is None:

@@ -73,6 +73,47 @@ def test_the_default_file_system_holds_for_paths(conf: SparkSession) -> None:
         Stores.of(conf).locate("path", "out")
 
 
+def test_a_default_file_system_that_is_no_store_is_told() -> None:
+    for default in ("abfss://noat", "oss://box"):
+        stores = Stores({"fs.defaultFS": default}.get)
+        with pytest.raises(ArgumentError, match=rf"`checkpointLocation` must .*'{default}/ckpt'"):
+            stores.state_folder("/ckpt")
+
+
+@pytest.mark.parametrize(
+    ("location", "accepted"),
+    [
+        ("file://name/ckpt", "file:///data/ckpt"),
+        ("file://localhost/ckpt", "file:///data/ckpt"),
+        ("abfss://noat/ckpt", "abfss://container@account"),
+        ("a:b/ckpt", "a path that Spark takes for one"),
+        ("s3a:x", "scheme://bucket/folder"),
+    ],
+)
+def test_a_location_that_means_nothing_is_refused_before_anything_is_made(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    location: str, accepted: str,
+) -> None:  # fmt: skip
+    import skewless as sk
+
+    monkeypatch.chdir(tmp_path)
+    rows = spark.readStream.format("rate").load()
+    result = sk.deduplicate(rows, "value", time="timestamp", within="1 minute")
+    for argument, checkpoint, out in (
+        ("checkpointLocation", location, "out"),
+        ("path", "ckpt", location),
+    ):
+        writer = result.writeStream.format("parquet").option("checkpointLocation", checkpoint)
+        with pytest.raises(ArgumentError, match=accepted) as caught:
+            writer.start(out)
+        assert (caught.value.argument, caught.value.received) == (argument, location)
+    with pytest.raises(ArgumentError, match=accepted):
+        sk.DeadLetters(location)
+    with pytest.raises(ArgumentError, match=rf"`checkpoint` must be .*{accepted}"):
+        sk.history(location)
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_spark_is_told() -> None:
     local, remote = Folder("/data/ckpt/skewless"), Folder("s3://box/ckpt/skewless")
     assert as_spark_names(local, "/data/ckpt") == "file:///data/ckpt/skewless"

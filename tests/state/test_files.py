@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import io
+import ntpath
 import os
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest import mock
 
@@ -17,7 +19,8 @@ import pytest
 from skewless.errors import ArgumentError, StateAccessError
 from skewless.state import files
 from skewless.state.files import Folder, qualify
-from skewless.state.stores import hdfs, local, objects
+from skewless.state.stores import hdfs, local, locations, objects
+from skewless.state.stores.locations import check_location
 from skewless.state.stores.settings import Settings
 from tests.s3 import SECRET, S3Server
 
@@ -105,8 +108,65 @@ def test_a_store_that_is_unknown_is_refused() -> None:
 @pytest.mark.parametrize("location", ["file:ckpt", "file:./ckpt", "dbfs:ckpt"])
 def test_a_uri_of_no_absolute_path_is_refused(location: str) -> None:
     """It was taken for a folder of the root; Spark refuses it, too."""
-    with pytest.raises(ArgumentError, match=r"such as (file|dbfs):///data/ckpt"):
+    with pytest.raises(ArgumentError, match=r"such as (file:///|dbfs:/)data/ckpt"):
         Folder(location).list()
+
+
+@pytest.mark.parametrize(
+    "location", ["file://ckpt", "file://name/ckpt", "file://localhost/ckpt", "dbfs://name/ckpt"]
+)
+def test_a_local_uri_with_a_host_is_refused(location: str) -> None:
+    """It was taken for /name/ckpt; Spark refuses it, too, even localhost."""
+    with pytest.raises(ArgumentError, match=r"such as (file:///|dbfs:/)data/ckpt") as caught:
+        check_location("path", location)
+    assert (caught.value.argument, caught.value.received) == ("path", location)
+    with pytest.raises(ArgumentError, match="without a host"):
+        qualify(location)
+
+
+@pytest.mark.parametrize(
+    "location", ["s3a:x", "s3:x/y", "gs:x", "abfss:x", "s3a:/x", "gs:", "s3a:///x"]
+)
+def test_an_object_store_needs_a_bucket(location: str) -> None:
+    """`s3a:x` was taken for the bucket x, and asked for it."""
+    with pytest.raises(ArgumentError, match=r"`path` must be a URI with a bucket"):
+        check_location("path", location)
+
+
+@pytest.mark.parametrize("location", ["hdfs:x", "hdfs:", "viewfs:x/y"])
+def test_a_cluster_needs_an_absolute_path(location: str) -> None:
+    with pytest.raises(ArgumentError, match=r"`path` must be a URI of an absolute path, such as"):
+        check_location("path", location)
+
+
+@pytest.mark.parametrize("location", ["abfss://noat/x", "wasbs://@a.b.c/x", "abfs://box@account/x"])
+def test_a_container_needs_an_account(location: str) -> None:
+    with pytest.raises(ArgumentError, match=r"such as abfss://container@account") as caught:
+        check_location("path", location)
+    assert (caught.value.argument, caught.value.received) == ("path", location)
+
+
+@pytest.mark.parametrize("location", ["a:b/ckpt", "12:30/ckpt", "C:/ckpt", "C:\\ckpt", "a:"])
+def test_a_path_that_spark_takes_for_a_uri_is_refused(location: str) -> None:
+    with pytest.raises(ArgumentError, match=r"`path` must be a path that Spark takes for one"):
+        check_location("path", location)
+
+
+@pytest.mark.parametrize("location", ["C:/ckpt", "C:\\ckpt"])
+def test_windows_drives_are_paths_there(location: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locations, "os", SimpleNamespace(path=ntpath))
+    check_location("path", location)
+    with pytest.raises(ArgumentError, match="a path that Spark takes for one"):
+        check_location("path", "ab c:d/ckpt")
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["ckpt", "./a:b/ckpt", "/12:30/ckpt", "x/12:30", "file:/ckpt", "file:////ckpt", "dbfs:/ckpt",
+     "hdfs:/ckpt", "hdfs:///ckpt", "hdfs://names", "viewfs:/ckpt", "s3n://b", "gcs://b/x"],
+)  # fmt: skip
+def test_locations_that_are_taken(location: str) -> None:
+    check_location("path", location)
 
 
 def test_written_files_are_listed_sized_and_read(folder: Folder) -> None:
@@ -222,6 +282,19 @@ def test_a_store_that_does_not_answer_is_named_soon(s3: S3Server) -> None:
         Folder("s3://bucket/x", settings=Settings.of(nobody)).check()
     with pytest.raises(StateAccessError, match=r"in s3://missing/x: .*NoSuchBucket"):
         Folder("s3://missing/x", settings=s3.folder().settings).check()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+@pytest.mark.parametrize("at", ["write", "make"])
+def test_a_disk_that_is_full_from_the_start_is_told(tmp_path: Path, number: int, at: str) -> None:
+    """It is not the settings of a store that are to be looked at."""
+    full = mock.Mock(side_effect=OSError(number, os.strerror(number)))
+    with (
+        mock.patch.object(local.LocalStore, at, full),
+        pytest.raises(StateAccessError, match="Free or enlarge the disk") as caught,
+    ):
+        Folder(str(tmp_path)).check()
+    assert "stores.md" not in str(caught.value) and "may write to" not in str(caught.value)
 
 
 def test_a_check_leaves_nothing(folder: Folder) -> None:

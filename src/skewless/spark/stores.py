@@ -57,9 +57,11 @@ class Stores:
         if not scheme_of(location) or location.startswith("hdfs:"):
             default = self.get(DEFAULT_FS) or ""
         try:
-            return qualify(location, default).rstrip("/") or "/"
+            root = qualify(location, default).rstrip("/") or "/"
+            check_location(argument, root)  # the default file system may be none that is known
         except ArgumentError as error:
             raise ArgumentError(argument, error.received, error.accepted) from None
+        return root
 
     def state_folder(self, checkpoint: str, *others: str) -> Folder:
         """The state folder of a checkpoint, with the settings that some others need, too."""

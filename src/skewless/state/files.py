@@ -7,6 +7,7 @@ on this machine's disk and mapped there; what the cache loses is fetched again.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import uuid
 from collections.abc import Callable, Iterator
@@ -170,6 +171,7 @@ class Folder:
         try:
             yield
         except OSError as error:
+            hint = _FREE if error.errno in _FULL else hint
             raise StateAccessError(f"{what}: {error}. {hint}") from error
 
 
@@ -181,6 +183,7 @@ def _mapped(again: Callable[[], Any]) -> Any:
     return again()
 
 
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 _ASK = (
     "Check the location and the settings of its store: docs/stores.md of skewless has their names."
 )

@@ -6,6 +6,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from skewless.errors import ArgumentError
+from skewless.state.stores.locations import account_of
 from skewless.state.stores.settings import Settings
 
 # With the account's host behind them, or without for all accounts.
@@ -21,21 +22,6 @@ OF_ACCOUNT = (
     "fs.azure.account.oauth2.token.file",
 )
 PUBLIC = "core.windows.net"
-
-
-def account_of(authority: str) -> tuple[str, str, str]:
-    """Container, account and the rest of the host.
-
-    >>> account_of("box@account.dfs.core.windows.net")
-    ('box', 'account', 'core.windows.net')
-    """
-    container, _, host = authority.partition("@")
-    account, _, rest = host.partition(".")
-    _, _, suffix = rest.partition(".")
-    if not container or not account or not suffix:
-        accepted = "such as abfss://container@account.dfs.core.windows.net/folder"
-        raise ArgumentError("location", authority, accepted)
-    return container, account, suffix
 
 
 def names(authority: str) -> list[str]:

@@ -11,7 +11,7 @@ from obstore.store import AzureStore, GCSStore, S3Store
 
 from skewless.errors import StateAccessError
 from skewless.state.stores import azure, gcs, s3
-from skewless.state.stores.locations import GCS, S3
+from skewless.state.stores.locations import GCS, S3, account_of
 from skewless.state.stores.settings import Settings
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def _made(scheme: str, authority: str, settings: Settings, retry: Any) -> Client
             options["allow_http"] = True
         return GCSStore(authority, config=config, client_options=options, retry_config=retry)
     config = azure.config(authority, settings)
-    container, _, _ = azure.account_of(authority)
+    container, _, _ = account_of(authority)
     return AzureStore(container, config=config, client_options=options, retry_config=retry)
 
 
