@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -452,6 +453,24 @@ def test_bad_flag(streaming: sk.Joined, tmp_path: Path) -> None:
         "perhaps",
         "true or false",
     )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_output_among_the_files_of_the_checkpoint(
+    spark: SparkSession, streaming: sk.Joined, tmp_path: Path
+) -> None:
+    checkpoint = tmp_path / "checkpoint"
+    for path in (checkpoint, checkpoint / "skewless" / "segments", checkpoint / "offsets"):
+        writer = streaming.writeStream.format("parquet")
+        writer = writer.option("checkpointLocation", str(checkpoint))
+        accepted = ("apart from the files of the checkpoint", str(checkpoint / "out"))
+        refused(partial(writer.start, str(path)), ArgumentError, "path", str(path), *accepted)
+        texts, letters = rate(spark, "at").selectExpr("string(k) value"), sk.DeadLetters(str(path))
+        parsed = sk.from_json(texts, "value", "id long, at timestamp", on_bad=letters)
+        seen = sk.deduplicate(parsed, "id", time="at", within="1 minute").writeStream
+        seen = seen.foreachBatch(lambda rows, batch_id: None)
+        seen = seen.option("checkpointLocation", str(checkpoint))
+        refused(seen.start, ArgumentError, "path", str(path), *accepted)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pyarrow.dataset as ds
 import pytest
 from pyspark.sql import DataFrame, SparkSession
@@ -171,6 +172,18 @@ def test_output_on_another_disk(
     finish(writer.start(str(other_disk / "out")))
     assert_same(read_parquet(other_disk / "out"), expected)
     assert all(name.endswith(".parquet") for name in all_files(other_disk))
+
+
+@pytest.mark.parametrize(("checkpoint", "out"), [("ckpt", "ckpt/out"), ("out/ckpt", "out")])
+def test_output_and_checkpoint_within_each_other(
+    tmp_path: Path, joined: sk.Joined, expected: Rows, checkpoint: str, out: str
+) -> None:
+    for _ in range(2):
+        writer = joined.writeStream.format("parquet").trigger(availableNow=True)
+        writer = writer.option("checkpointLocation", str(tmp_path / checkpoint))
+        finish(writer.start(str(tmp_path / out)))
+    found = duckdb.sql(f"SELECT a, b FROM '{tmp_path / out}/*.parquet'").fetchall()
+    assert multiset(found) == numbers(expected)
 
 
 @pytest.mark.slow

@@ -85,6 +85,54 @@ def test_a_checkpoint_within_the_output_folder(tmp_path: Path) -> None:
     assert names_in(tmp_path / "out") >= {"checkpoint/offsets/0", "checkpoint/skewless/x"}
 
 
+AMONG = (
+    "",
+    "skewless",
+    "skewless/segments/x",
+    "offsets",
+    "commits/x",
+    "sources",
+    "state",
+    "metadata",
+)
+
+
+@pytest.mark.parametrize("name", AMONG)
+@pytest.mark.parametrize("root", ["/data/ckpt", "s3://box/ckpt", "hdfs://names/ckpt"])
+def test_a_folder_among_the_files_of_the_checkpoint_is_refused(root: str, name: str) -> None:
+    path = f"{root}/{name}".rstrip("/")
+    with pytest.raises(ArgumentError, match=r"apart from the files of the checkpoint") as caught:
+        Output(path).check_apart(Folder(f"{root}/skewless"))
+    assert (caught.value.argument, caught.value.received) == ("path", path)
+    assert f"such as {root}/out" in str(caught.value)
+
+
+@pytest.mark.parametrize("root", ["/data/ckpt", "s3://box/ckpt"])
+def test_a_folder_beside_the_files_of_the_checkpoint_is_taken(root: str) -> None:
+    """Also one around it, and one of another bucket."""
+    state = Folder(f"{root}/skewless")
+    top = root.removesuffix("/ckpt")
+    for path in (
+        f"{root}/out",
+        f"{root}/skewless-out",
+        f"{root}2",
+        top,
+        f"{top}/skewless",
+        "s3://b",
+    ):
+        Output(path).check_apart(state)
+
+
+def test_other_names_of_the_same_folder(tmp_path: Path, state: Folder) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "checkpoint")
+    for name in ("link", "link/skewless/x", "link/offsets"):
+        with pytest.raises(ArgumentError, match=name):
+            Output(str(tmp_path / name)).check_apart(state)
+    Output(str(tmp_path / "link" / "out")).check_apart(state)
+    with pytest.raises(ArgumentError, match="s3://box//a/"):
+        Output("s3://box//a/../ckpt/").check_apart(Folder("s3://box/ckpt/skewless"))
+
+
 @pytest.mark.parametrize("name", [OURS, "of-somebody.parquet", f"day=1/{OURS}", f"_d=1/{OURS}"])
 def test_files_of_another_are_refused(out: Path, state: Folder, name: str) -> None:
     files(out, name)

@@ -163,6 +163,8 @@ class ResultWriter:
         outputs = [] if output is None else [output]
         outputs += [Output(path, self._existing()) for path in self._result.letter_paths()]
         folder = stores.state_folder(checkpoint, *(output.path for output in outputs))
+        for one in outputs:
+            one.check_apart(folder)
         if not stores.elsewhere:
             folder.reach(CHECKPOINT, checkpoint)
             for one in outputs:

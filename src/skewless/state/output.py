@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import contextlib
 import os
+import posixpath
 import re
 from dataclasses import dataclass
 
 from skewless.errors import ArgumentError, StateAccessError, StateDamagedError
 from skewless.state.commits import Commit, CommitLog, TornError, read_checked, write_checked
 from skewless.state.files import Folder
+from skewless.state.stores.locations import split
 
 NOTE = "output.json"
 EXISTING = "skewless.existing"
+SPARKS = ("offsets", "commits", "sources", "state", "metadata")  # its folders in a checkpoint
 APPEND, OVERWRITE = CHOICES = ("append", "overwrite")
 OURS = re.compile(r"batch-\d{12}-.*")  # how a sink names the files of a batch
 
@@ -28,6 +31,18 @@ class Output:
 
     path: str
     existing: str | None = None
+
+    def check_apart(self, state: Folder) -> None:
+        """Refuse a folder among the files of the checkpoint. It may have one of its own beside
+        these, and they may lie in it. Nothing is asked of a remote store."""
+        checkpoint, own = state.other(os.path.dirname(state.root)), _real(self.path)
+        theirs = (state.root, *map(checkpoint.path, SPARKS))
+        if own == _real(checkpoint.root) or any(_is_within(own, _real(one)) for one in theirs):
+            accepted = (
+                f"a folder apart from the files of the checkpoint {checkpoint.root}: take one "
+                f"beside it, or a new one within it, such as {checkpoint.path('out')}"
+            )
+            raise ArgumentError("path", self.path, accepted)
 
     def check(self, state: Folder) -> None:
         """Refuse a folder that cannot be looked into, or that is another's, unless it was said what
@@ -138,6 +153,18 @@ def files_of_batch(state: Folder, batch_id: int) -> list[str]:
         for name in state.other(path).list()
         if os.path.basename(name).startswith(prefix)
     ]
+
+
+def _real(location: str) -> str:
+    """A folder by the one name that it has, as far as that can be told from here."""
+    if os.path.isabs(location):
+        return os.path.realpath(location)
+    scheme, authority, path = split(location)
+    return f"{scheme}://{authority}{posixpath.normpath(f'/{path}')}"
+
+
+def _is_within(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")
 
 
 def _is_ours(name: str) -> bool:
