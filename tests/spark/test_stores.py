@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from skewless.errors import ArgumentError
+from skewless.errors import ArgumentError, StateAccessError
 from skewless.spark.stores import Stores, as_spark_names
 from skewless.state.files import Folder
 from tests.s3 import SECRET, S3Server
@@ -138,7 +138,8 @@ def test_a_store_that_cannot_be_opened_is_named_before_any_job(
     writer.option("checkpointLocation", "s3a://nowhere/x")
     for name, value in s3.hadoop.items():
         writer.option(f"skewless.store.{name}", value)
-    with pytest.raises(Exception, match=r"cannot store a file in s3://nowhere/x/skewless") as told:
+    named = "checkpointLocation='s3a://nowhere/x': cannot store a file in s3://nowhere/x/skewless"
+    with pytest.raises(StateAccessError, match=named) as told:
         writer.start()
     assert SECRET not in str(told.value)
     with pytest.raises(ArgumentError, match=r"skewless.store.fs"):

@@ -35,16 +35,18 @@ def start(out: Path, state: Folder, existing: str | None = None) -> None:
 
 def test_a_folder_that_cannot_be_opened_is_named(s3: S3Server) -> None:
     state = s3.folder()
-    output = Output("s3://nowhere/out")
-    with pytest.raises(StateAccessError, match=r"look into the output folder s3://nowhere/out"):
-        output.check(state)
+    for given in ("s3a://nowhere/out", ""):
+        output = Output("s3://nowhere/out", given=given)
+        named = f"path='{given or output.path}': cannot look into the output folder {output.path}"
+        with pytest.raises(StateAccessError, match=named):
+            output.check(state)
 
 
 def test_a_folder_that_cannot_be_written_to_is_named(out: Path, state: Folder) -> None:
     out.parent.mkdir(exist_ok=True)
     out.write_bytes(b"a file")
-    with pytest.raises(StateAccessError, match=str(out)):
-        Output(str(out)).take(state)
+    with pytest.raises(StateAccessError, match=f"path='out': .*{out}"):
+        Output(str(out), given="out").take(state)
     assert state.size(NOTE) is None
 
 

@@ -33,7 +33,7 @@ from skewless.spark.sinks import (
 from skewless.spark.stores import CHECKPOINT, OPTION, Stores, as_spark_names, is_store_option
 from skewless.spark.tables.choosing import Asked, CatalogSink, for_source
 from skewless.state.epochs import Ownership
-from skewless.state.files import STATE_FOLDER
+from skewless.state.files import STATE_FOLDER, naming
 from skewless.state.output import CHOICES, EXISTING, Output
 from skewless.state.owner import CheckpointLock
 from skewless.state.publish import FILE_FORMATS
@@ -168,8 +168,7 @@ class ResultWriter:
         if not stores.elsewhere:
             folder.reach(CHECKPOINT, checkpoint)
             for one in outputs:
-                given = str(self._get("path")) if one is output else one.path
-                folder.other(one.path).reach("path", given)
+                folder.other(one.path).reach("path", one.given or one.path)
         spark_root = as_spark_names(folder, checkpoint)
         keeping = {
             OWN_OPTIONS[k.lower()]: _flag(k, v) if k.lower() == HIDE_KEYS else _positive(k, v)
@@ -190,7 +189,8 @@ class ResultWriter:
         driver, plan = self._query(ownership, sink, keeping, outputs)
         try:
             if not remote:
-                lock.acquire()
+                with naming(CHECKPOINT, checkpoint):
+                    lock.acquire()
                 driver.open()
                 lock.keep_alive(ownership.epoch)
             driver.readings = plan.readings(driver.query)
@@ -301,7 +301,7 @@ class ResultWriter:
         source, path = self._format or self._default_format(), self._get("path")
         if self._function is not None or source.lower() not in FILE_FORMATS or not path:
             return None
-        return Output(self._stores().locate("path", str(path)), self._existing())
+        return Output(self._stores().locate("path", str(path)), self._existing(), str(path))
 
     def _existing(self) -> str | None:
         """What is to be done with files of others."""

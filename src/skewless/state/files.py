@@ -23,7 +23,7 @@ from skewless.state.stores.locations import DBFS, qualify, scheme_of
 from skewless.state.stores.settings import Settings
 from skewless.state.stores.store import Check, Store, move
 
-__all__ = ["STATE_FOLDER", "Folder", "qualify"]
+__all__ = ["STATE_FOLDER", "Folder", "naming", "qualify"]
 
 MAP_TRIES = 3
 STATE_FOLDER = "skewless"  # within the checkpoint location
@@ -69,7 +69,8 @@ class Folder:
             accepted = f"on a store that can be opened here: dbfs: is what Databricks has at {DBFS}"
             raise ArgumentError(argument, given, accepted)
         try:
-            assert self._store is not None
+            with naming(argument, given):
+                assert self._store is not None
         except ArgumentError as error:
             raise ArgumentError(argument, given, error.accepted) from error
 
@@ -173,6 +174,15 @@ class Folder:
         except OSError as error:
             hint = _FREE if error.errno in _FULL else hint
             raise StateAccessError(f"{what}: {error}. {hint}") from error
+
+
+@contextlib.contextmanager
+def naming(argument: str, given: str) -> Iterator[None]:
+    """What cannot be reached is told as the user has named it, too."""
+    try:
+        yield
+    except StateAccessError as error:
+        raise StateAccessError(f"{argument}={given!r}: {error}") from error
 
 
 def _mapped(again: Callable[[], Any]) -> Any:

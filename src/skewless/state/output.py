@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from skewless.errors import ArgumentError, StateAccessError, StateDamagedError
 from skewless.state.commits import Commit, CommitLog, TornError, read_checked, write_checked
-from skewless.state.files import Folder
+from skewless.state.files import Folder, naming
 from skewless.state.stores.locations import split
 
 NOTE = "output.json"
@@ -27,10 +27,12 @@ OURS = re.compile(r"batch-\d{12}-.*")  # how a sink names the files of a batch
 
 @dataclass(frozen=True)
 class Output:
-    """A folder for output files, by absolute path or URI, and what to do with files of others."""
+    """A folder for output files, by absolute path or URI, and what to do with files of others.
+    `given` is what the user has called it, if that is known."""
 
     path: str
     existing: str | None = None
+    given: str = ""
 
     def check_apart(self, state: Folder) -> None:
         """Refuse a folder among the files of the checkpoint. It may have one of its own beside
@@ -51,8 +53,9 @@ class Output:
             files = self._of_others(state)
         except OSError as error:
             raise StateAccessError(
-                f"cannot look into the output folder {self.path}: {error}. Check the location and "
-                "the settings of its store: docs/stores.md of skewless has their names."
+                f"path={self.given or self.path!r}: cannot look into the output folder "
+                f"{self.path}: {error}. Check the location and the settings of its store: "
+                "docs/stores.md of skewless has their names."
             ) from error
         if not files or self.existing == APPEND:
             return
@@ -75,7 +78,8 @@ class Output:
     def take(self, state: Folder) -> None:
         """Note the folder as this checkpoint's, if files can be stored there; before that, remove
         what is to be overwritten."""
-        state.other(self.path).check()
+        with naming("path", self.given or self.path):
+            state.other(self.path).check()
         noted = noted_folders(state)
         if self.path in noted:
             return
