@@ -78,7 +78,8 @@ class Driver(threading.Thread):
         for number in range(self._done_by_spark() + 1, BATCHES):
             query.run_streams(number, self._cut.streams(self._streams, number))
             try:
-                os.close(os.open(self._folder / "commits" / str(number), os.O_CREAT | os.O_EXCL))
+                with (self._folder / "commits" / str(number)).open("x") as entry:
+                    entry.write("v1\n{}")
             except FileExistsError as error:
                 raise SparksRefusalError(number) from error
 

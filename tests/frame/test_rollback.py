@@ -45,7 +45,7 @@ class Story:
         self._note("offsets", DONE)  # Spark has planned the next one
 
     def _note(self, log: str, batch: int) -> None:
-        (self.folder / log / str(batch)).touch()
+        (self.folder / log / str(batch)).write_text("v1\n{}\n-")
         (self.folder / log / f".{batch}.crc").touch()
 
     def run(self, begin: int, end: int) -> None:
