@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from unittest import mock
 
@@ -66,13 +66,18 @@ class Disk:
         status = aside.stat()
         self._restore((status.st_dev, status.st_ino), aside, self._top, kept)
         shutil.rmtree(aside)
-        for descriptor in self._open:
-            os.close(descriptor)
+        self.close()
         self.__init__(self._top)  # type: ignore[misc]
         for path in (self._top, *self._top.rglob("*")):
             descriptor = os.open(path, os.O_RDONLY)
             self.fsync(descriptor)
             os.close(descriptor)
+
+    def close(self) -> None:
+        """Nothing more is to be known."""
+        for descriptor in self._open:
+            os.close(descriptor)
+        self._open.clear()
 
     def _restore(self, inode: Inode, now: Path | None, target: Path, kept: float) -> None:
         target.mkdir()
@@ -97,6 +102,7 @@ class Disk:
 def watched(top: Path) -> Iterator[Disk]:
     disk = Disk(top)
     with (
+        closing(disk),
         mock.patch.object(local, "SYNC", True),
         mock.patch.object(os, "fsync", disk.fsync),
         mock.patch.object(compaction, "FAN_IN", 2),
