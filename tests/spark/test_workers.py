@@ -18,7 +18,7 @@ from pyspark.sql import SparkSession
 
 from skewless.spark import workers
 from skewless.spark.exchange import JSON_SCHEMA
-from skewless.spark.reporting import reported
+from skewless.spark.reporting import TRACEBACK_VARIABLE, _workers_of_dataframes, reported
 
 # How often the kernel has to clear a page, for arrays that are made and freed again and again.
 FAULTS = """
@@ -133,3 +133,13 @@ def test_tasks_that_report_share_the_workers_of_dataframes(spark: SparkSession) 
             break
     assert of_frames & of_reports
     assert dict(spark.sparkContext.environment) == environment
+
+
+def test_queries_at_work_at_the_same_time_do_not_disturb_each_other(spark: SparkSession) -> None:
+    """Each tells Spark of its jobs; PySpark goes through the environment of workers meanwhile."""
+    context = spark.sparkContext
+    before, seen = context.environment, dict(context.environment)
+    with _workers_of_dataframes(spark, context):
+        assert TRACEBACK_VARIABLE in context.environment
+        assert before == seen, "others may be going through it"
+    assert context.environment is before

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
@@ -22,6 +23,8 @@ from skewless.spark.workers import begin_task, end_task
 
 SIMPLE_TRACEBACKS = "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled"
 TRACEBACK_VARIABLE = "SPARK_SIMPLIFIED_TRACEBACK"
+
+_telling_spark = threading.Lock()  # queries of one application share its context
 
 
 class Reported(Protocol):
@@ -62,11 +65,14 @@ def _workers_of_dataframes(session: SparkSession, context: SparkContext) -> Iter
     """Have tasks run by the workers that those of DataFrames have: they have loaded everything.
     Spark keeps workers apart by their environment, of which one variable is of DataFrames only."""
     asked = session.conf.get(SIMPLE_TRACEBACKS, "true") == "true"
-    if not asked or TRACEBACK_VARIABLE in context.environment:
-        yield
-        return
-    context.environment[TRACEBACK_VARIABLE] = "1"
-    try:
-        yield
-    finally:
-        context.environment.pop(TRACEBACK_VARIABLE, None)
+    with _telling_spark:
+        before = context.environment
+        if not asked or TRACEBACK_VARIABLE in before:
+            yield
+            return
+        # Another dictionary: threads of other queries may be going through this one.
+        context.environment = {**before, TRACEBACK_VARIABLE: "1"}
+        try:
+            yield
+        finally:
+            context.environment = before
